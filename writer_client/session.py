@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from weakref import WeakSet
 
 from strandline.client import calls
-from strandline.client.calls import Clocked, clocked
+from strandline.client.calls import REGISTRATION_BYTES, Clocked, clocked
 from strandline.client.http import Connection
 from strandline.core.note import DEFAULT_KEY, check_key, check_time
 from strandline.core.time_units import Instant, milliseconds
@@ -52,7 +52,6 @@ from writer_client.notes import Addressed, Pending, Results, call_for
 from writer_client.process_exit import Left, UnraisedRefusal, Unsent
 from writer_client.reports import EventsLate, Report, Status
 
-REGISTRATION_BYTES: Final = 8  # random bytes in the name of a registration, which make it unique
 WAITING_REPORTS: Final = 1_000  # of late events, for `on_report` of one writer
 LEAVING_CALLS: Final = {"stay": "leaving", "idle": "idle()", "close": "close()"}  # as errors name them
 

@@ -185,7 +185,8 @@ class LoadedGroup:
                 commit.remove(schema.reader, key)
             else:
                 heard = {"heard_at": reader.heard_at, "served_at": reader.served_at}
-                commit.put_row(schema.reader, {**key, "epoch": reader.epoch, **heard})
+                registered = {"epoch": reader.epoch, "registration": reader.registration}
+                commit.put_row(schema.reader, {**key, **registered, **heard})
         for stream, segment in sorted(touched.places):
             place = (stream, segment)
             values = {

@@ -38,6 +38,7 @@ class Reader:
     epoch: int
     heard_at: int  # by the clock, for display
     served_at: int  # the served time at that moment
+    registration: str | None = None  # the caller's name for its last registration
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +101,24 @@ class Membership:
 
     # -- readers -------------------------------------------------------------------------------------------------
 
-    def register(self, name: str, positions: Positions, graphs: Graphs, moment: Moment) -> None:
+    def is_registered(self, name: str, registration: str | None) -> bool:
+        """Whether the last registration of a reader has this name: then a call with it is a repeated one."""
+        reader = self.readers.get(name)
+        return registration is not None and reader is not None and reader.registration == registration
+
+    def register(
+        self, name: str, positions: Positions, graphs: Graphs, moment: Moment, registration: str | None = None
+    ) -> None:
         """Registers a reader with a new epoch. It owns exactly these segments, from these positions on, even if that is
-        further back."""
+        further back. A repeated call with the same `registration` changes nothing."""
         self._check(positions, graphs)
+        if self.is_registered(name, registration):
+            return
         self.time_out_silent(moment)
         self._free(place for place, owner in list(self.owners.items()) if owner == name)
         self.epochs += 1
         self.touched.group = True
-        self.readers[name] = Reader(self.epochs, heard_at=moment.now, served_at=moment.served)
+        self.readers[name] = Reader(self.epochs, moment.now, moment.served, registration)
         self.touched.readers.add(name)
         self._take(name, positions, graphs)
 
@@ -256,7 +266,7 @@ class Membership:
         self.epochs = max(self.epochs, epochs) + 1
         self.touched.group = True
         for name, reader in self.readers.items():
-            reader.epoch = self.epochs
+            reader.epoch, reader.registration = self.epochs, None
             self.touched.readers.add(name)
 
     # -- reading -------------------------------------------------------------------------------------------------

@@ -283,14 +283,23 @@ class Groups:
 
     # -- readers -------------------------------------------------------------------------------------------------
 
-    async def register(self, group: str, reader: str, positions: Positions, by: str | None = None) -> ReaderAnswer:
+    async def register(
+        self,
+        group: str,
+        reader: str,
+        positions: Positions,
+        by: str | None = None,
+        registration: str | None = None,
+    ) -> ReaderAnswer:
         """Registers a reader, which takes these segments over."""
         check_name("reader", reader)
+        if registration is not None:
+            check_name("registration", registration)
         return await self._change(
             group,
             reader,
             positions,
-            lambda members, graphs, moment: members.register(reader, positions, graphs, moment),
+            lambda members, graphs, moment: members.register(reader, positions, graphs, moment, registration),
             AdminAction("reader_registered", by, {"reader": reader}),
         )
 
@@ -384,7 +393,7 @@ class Groups:
             loaded = await self.in_turn(group)
             if loaded.membership.settings == settings:  # else the streams of the group were changed meanwhile
                 break
-        moment = self._clock.moment()
+        moment, epochs = self._clock.moment(), loaded.membership.epochs
         loaded.heard_at = now = moment.now
         try:
             call(loaded.membership, graphs, moment)
@@ -398,7 +407,7 @@ class Groups:
             await self._committer.turn_over()
             raise
         loaded.record_silent(now)
-        if act is not None:
+        if act is not None and loaded.membership.epochs != epochs:  # else it repeats an earlier call
             loaded.journal.act(act, now)
         registered = loaded.membership.readers.get(reader)
         epoch, owned = registered.epoch if registered is not None else 0, loaded.membership.owned(reader)

@@ -195,6 +195,7 @@ class ReaderBody(Strict, frozen=True):
     positions: Positions = {}
     epoch: int | None = None
     settled: Positions | None = None
+    registration: str | None = None
 
 
 class AcquireBody(Strict, frozen=True):

@@ -28,7 +28,7 @@ class StoredGroup:
     caught_up: bool
     created_at: int
     head: Head
-    readers: dict[str, tuple[int, int, int]]  # epoch, heard_at, served_at
+    readers: dict[str, tuple[int, int, int, str | None]]  # epoch, heard_at, served_at, registration
     offsets: dict[tuple[str, str], int]
     unsettled: dict[tuple[str, str], int]  # the settled offset, if it is below the one that was read
     owners: dict[tuple[str, str], str]
@@ -79,7 +79,7 @@ def group_of_rows(connection: Connection, name: str) -> StoredGroup | None:
         caught_up=row.caught_up,
         created_at=row.created_at,
         head=head,
-        readers={each.name: (each.epoch, each.heard_at, each.served_at) for each in readers},
+        readers={each.name: (each.epoch, each.heard_at, each.served_at, each.registration) for each in readers},
         offsets={(each.stream, each.segment): each.offset for each in places},
         unsettled={(each.stream, each.segment): each.settled for each in places if each.settled is not None},
         owners={(each.stream, each.segment): each.reader for each in places if each.reader is not None},

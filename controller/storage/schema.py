@@ -204,6 +204,7 @@ reader = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("heard_at", BigInteger, nullable=False),
     Column("served_at", BigInteger, nullable=False),  # the served time when it was heard
+    Column("registration", _NAME),  # the caller's name for its last registration
 )
 
 # How far a group has read in a segment, and which reader owns it.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from secrets import token_hex
 
-from strandline.client.calls import Call, ask, ask_whether_new, marks_at, query, tell
+from strandline.client.calls import REGISTRATION_BYTES, Call, ask, ask_whether_new, marks_at, query, tell
 from strandline.core.checks import check_whole
 from strandline.core.note import check_position
 from strandline.names import check_name
@@ -60,8 +61,10 @@ def group_position_at(group: str, time: int, key: str) -> Call[dict[str, MarksAt
 
 
 def register_reader(group: str, reader: str, positions: Positions) -> Call[ReaderAnswer]:
-    """Registers a reader, with a new epoch; it takes over the segments that it names."""
-    path, body = reader_path(group, reader), {"positions": _checked(positions)}
+    """Registers a reader, with a new epoch; it takes over the segments that it names. A request that is repeated after
+    a lost answer is the same registration, whichever arrives last."""
+    path = reader_path(group, reader)
+    body = {"positions": _checked(positions), "registration": token_hex(REGISTRATION_BYTES)}
     return (yield from ask("PUT", path, reader_of(ReaderAnswer), body))
 
 

@@ -47,6 +47,23 @@ def test_the_groups_window_uses_the_combined_position(group: Any) -> None:
     assert answer["window"]["watermarks"] == {"": 100}
 
 
+def test_a_registration_that_is_repeated_fences_nobody(group: Any) -> None:
+    path, body = f"{GROUP}/readers/one", {"positions": {"s": {"0": 5}}, "registration": "first"}
+    assert group.call("PUT", path, body)["epoch"] == 1
+    reader(group, "one", {"0": 9}, epoch=1)
+    repeated = group.call("PUT", path, body)  # one that was delayed, after its answer was taken for lost
+    assert (repeated["epoch"], repeated["owned"]) == (1, {"s": {"0": 9}})
+    reader(group, "one", {"0": 12}, epoch=1)
+    group.restart()
+    assert group.call("PUT", path, body)["epoch"] == 1
+    kinds = [each["kind"] for each in group.call("GET", f"{GROUP}/journal")["entries"]]
+    assert kinds.count("reader_registered") == 1
+    assert group.call("PUT", path, {**body, "registration": "second"})["epoch"] == 2
+    assert "registration" in group.call("PUT", path, {**body, "registration": ""}, expect=422)["detail"]
+    refused = group.call("PUT", path, {"epoch": 2, "registration": "second"}, expect=422)
+    assert refused["name"] == "registration"
+
+
 def test_reports_are_refused_from_an_old_epoch_and_of_segments_taken_over(group: Any) -> None:
     old = reader(group, "one", {"0": 5, "1": 5})["epoch"]
     new = reader(group, "one", {"0": 5})["epoch"]

@@ -151,7 +151,10 @@ async def report(
         if body.settled is not None:
             wanted = "left out: a reader that registers begins at its settled position, which is in `positions`"
             raise InvalidNote(name="settled", value=body.settled, wanted=wanted)
-        return await controller.groups.register(group, reader, body.positions, by)
+        return await controller.groups.register(group, reader, body.positions, by, body.registration)
+    if body.registration is not None:
+        wanted = "left out: a report is about the registration that has its epoch"
+        raise InvalidNote(name="registration", value=body.registration, wanted=wanted)
     return await controller.groups.report(group, reader, body.epoch, body.positions, body.settled)
 
 
