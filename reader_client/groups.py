@@ -9,7 +9,7 @@ from reader_client.jobs import AnyConnection, AsyncClient, Awaiting, Blocking, B
 from reader_client.windows import PositionAt
 from strandline.client import group_calls
 from strandline.client.calls import Call
-from strandline.client.http import AsyncConnection, Connection
+from strandline.client.http import AsyncConnection, Connection, new_registration
 from strandline.client.loop import remote
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.config import checked
@@ -162,7 +162,7 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
 
     def register(self, reader: str, positions: Positions | None = None) -> GroupReader:
         """Registers a reader, which takes over the segments in `positions`, at these positions."""
-        answer = self._call(group_calls.register_reader(self._group, reader, positions or {}))
+        answer = self._call(group_calls.register_reader(self._group, reader, positions or {}, new_registration()))
         return GroupReader(self._connection, self._group, reader, answer)
 
     def get_time_window(self) -> GroupWindow:
@@ -239,7 +239,7 @@ class AsyncReaderGroup(_OfGroup[AsyncConnection], AsyncClient):
 
     async def register(self, reader: str, positions: Positions | None = None) -> AsyncGroupReader:
         """See `ReaderGroup.register`."""
-        answer = await self._call(group_calls.register_reader(self._group, reader, positions or {}))
+        answer = await self._call(group_calls.register_reader(self._group, reader, positions or {}, new_registration()))
         return AsyncGroupReader(self._connection, self._group, reader, answer)
 
     async def get_time_window(self) -> GroupWindow:

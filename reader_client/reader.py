@@ -21,6 +21,7 @@ from reader_client.progress import News, Progress, no_order
 from reader_client.reader_log import ReaderLog
 from reader_client.stream_order import StreamOrder
 from strandline.client import calls, group_calls
+from strandline.client.http import new_registration
 from strandline.client.loop import local, remote
 from strandline.client.retry import Pause
 from strandline.core.event_time_lag import EventTimeLag
@@ -141,7 +142,7 @@ class ReaderJobs:
             self._check_identities(self._state)
         positions = self._state.positions if self._state is not None else {}
         yield from self._take_and_balance(
-            (yield from remote(group_calls.register_reader(self.group, self.reader, positions)))
+            (yield from remote(group_calls.register_reader(self.group, self.reader, positions, new_registration())))
         )
         if self.at_end and not self.options.windows:  # none, or no events in open ones
             self._log.all_read()
@@ -424,7 +425,7 @@ class ReaderJobs:
             # If another process has its name, this raises Fenced as well.
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, {}))
         except UnknownReader:  # `offline` removed it, or it was silent for a day
-            answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}))
+            answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}, new_registration()))
         if balance:
             yield from self._take_and_balance(answer)
         else:

@@ -93,6 +93,7 @@ class GroupFollower:
         settings once in each run, so that later changes by an operator stay.
         """
         from strandline.client import calls, group_calls
+        from strandline.client.http import new_registration
         from strandline.wire.groups import GroupSettings, settings_of_group
 
         ask, stream = self._windows.ask, self._stream
@@ -111,7 +112,8 @@ class GroupFollower:
         present = ask(lambda: group_calls.group_window(self._group)).streams[stream].position
         segments = [one.segment for one in ask(lambda: calls.describe(stream)).segments]
         taken = {stream: _named(positions, present, segments)}
-        return ask(lambda: group_calls.register_reader(self._group, stream, taken)).epoch
+        registration = new_registration()
+        return ask(lambda: group_calls.register_reader(self._group, stream, taken, registration)).epoch
 
 
 def report(

@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from secrets import token_hex
 from time import monotonic
 from typing import Final, TypeAlias
 from weakref import WeakSet
 
 from strandline.client import calls
-from strandline.client.calls import REGISTRATION_BYTES, Clocked, clocked
-from strandline.client.http import Connection
+from strandline.client.calls import Clocked, clocked
+from strandline.client.http import Connection, new_registration
 from strandline.core.note import DEFAULT_KEY, check_key, check_time
 from strandline.core.time_units import Instant, milliseconds
 from strandline.errors import InvalidConfig, InvalidNote, OutcomeUnknown, StrandlineError
@@ -280,7 +279,7 @@ class WriterSession:
     def _register(self, connection: Connection) -> None:
         machine, log = self.machine, self.log
         if machine.registration is None:
-            machine.registration = token_hex(REGISTRATION_BYTES)
+            machine.registration = new_registration()
         with self._calling():
             answer = connection.run(
                 clocked(calls.register(machine.stream, machine.writer, machine.keys, machine.registration))

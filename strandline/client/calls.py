@@ -47,7 +47,6 @@ from strandline.wire.streams import (
 Value = TypeVar("Value")
 
 TIME_HEADER: Final = "strandline-time"
-REGISTRATION_BYTES: Final = 8  # random bytes in the name of a registration, which make it unique
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

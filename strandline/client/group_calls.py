@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from secrets import token_hex
 
-from strandline.client.calls import REGISTRATION_BYTES, Call, ask, ask_whether_new, marks_at, query, tell
+from strandline.client.calls import Call, ask, ask_whether_new, marks_at, query, tell
 from strandline.core.checks import check_whole
 from strandline.core.note import check_position
 from strandline.names import check_name
@@ -60,11 +59,11 @@ def group_position_at(group: str, time: int, key: str) -> Call[dict[str, MarksAt
     return found
 
 
-def register_reader(group: str, reader: str, positions: Positions) -> Call[ReaderAnswer]:
-    """Registers a reader, with a new epoch; it takes over the segments that it names. A request that is repeated after
-    a lost answer is the same registration, whichever arrives last."""
+def register_reader(group: str, reader: str, positions: Positions, registration: str) -> Call[ReaderAnswer]:
+    """Registers a reader, with a new epoch; it takes over the segments that it names. A repeat with the same
+    `registration`, a name made up for it, is the same registration, whichever arrives last."""
     path = reader_path(group, reader)
-    body = {"positions": _checked(positions), "registration": token_hex(REGISTRATION_BYTES)}
+    body = {"positions": _checked(positions), "registration": check_name("registration", registration)}
     return (yield from ask("PUT", path, reader_of(ReaderAnswer), body))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, assert_never
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 SEEN_KEPT: Final = 10_000  # streams whose versions a connection remembers
+REGISTRATION_BYTES: Final = 8  # random bytes in the name of a registration, which make it unique
 VERSION_HEADER: Final = "strandline-version"  # of the stream that an answer shows
 
 
@@ -65,6 +67,11 @@ class AsyncTransport(Protocol):
 
 
 AnyTransport = TypeVar("AnyTransport")
+
+
+def new_registration() -> str:
+    """A name for a registration of a writer or a reader, by which a repeated request is known."""
+    return token_hex(REGISTRATION_BYTES)
 
 
 def monotonic_ms() -> float:
