@@ -92,6 +92,30 @@ def test_an_acquire_whose_answer_is_lost_is_not_made_again_and_its_segments_are_
         assert transport.acquired == 1
 
 
+def test_a_first_registration_that_arrives_after_the_repeated_one_fences_nobody(written: Any) -> None:
+    class Delaying(HttpTransport):
+        delayed: Request | None = None
+
+        def send(self, request: Request, timeout_ms: float) -> Outcome:
+            if request.method == "PUT" and "/readers/" in request.path and self.delayed is None:
+                self.delayed = request
+                return AnswerLost("as the test wants it")
+            outcome = super().send(request, timeout_ms)
+            if request == self.delayed:  # the repeated one was answered
+                super().send(self.delayed, timeout_ms)
+            return outcome
+
+    written = written(1)
+    written.write(("0", 1))
+    transport = Delaying(written.controller.url)
+    with (
+        Connection(written.controller.url, transport=transport) as connection,
+        EventReader(connection, written.group(), "r1", {written.stream: written.open()}, **QUICK) as reader,
+    ):
+        assert told(next_of(reader)) == 1
+        assert transport.delayed is not None
+
+
 def test_offline_takes_the_window_back_and_the_events_come_again(written_anywhere: Any) -> None:
     written = written_anywhere(1)
     written.write(("0", 1))
