@@ -1,4 +1,4 @@
-"""A way to a server that can swallow what passes: connections stay open, and nobody hears anything any more."""
+"""A way to a server that can swallow what passes, while connections stay open; or lose answers, and end connections."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class MuteWire:
         self.port: int = self._listener.getsockname()[1]
         self.muted = threading.Event()
         self.mute_after: bytes | None = None  # the server gets what has this in it, and nobody hears what it answers
+        self.losing = 0  # so many answers are lost, each with its connection
         threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self, url: str) -> str:
@@ -41,6 +42,9 @@ class MuteWire:
         lost = False
         with suppress(OSError):
             while data := source.recv(65_536):
+                if self.losing and not forth:
+                    self.losing -= 1
+                    break
                 lost = lost or self._loses(data, forth)
                 if not lost:
                     target.sendall(data)

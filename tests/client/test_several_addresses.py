@@ -1,26 +1,21 @@
-"""A controller with several addresses, over real sockets: which of them gets a request, sync and async alike."""
+"""A controller with several addresses: which of them gets a request, sync and async alike."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from reader_client import (
-    AsyncEventReader,
-    AsyncReaderGroup,
-    AsyncTimeWindows,
-    EventReader,
-    ReaderGroup,
-    TimeWindows,
-)
+from reader_client import AsyncEventReader, AsyncReaderGroup, AsyncTimeWindows, EventReader, ReaderGroup, TimeWindows
 from strandline.client.calls import Call, Response, ask
 from strandline.client.http import AsyncHttpxTransport, Connection, HttpTransport
 from strandline.client.retry import AnswerLost, NotReached, Patience
@@ -32,7 +27,13 @@ from tests.client.conftest import QUICK, Flavour, no_pause
 from tests.served import Outside, run_command, served
 from writer_client import AsyncWriter, Background, BackgroundWriter, Writer
 
-pytestmark = pytest.mark.full
+FIRST, SECOND = ADDRESSES = ["http://first", "http://second"]
+ONCE = Patience(attempts=1)
+REFUSED, TIMED_OUT = httpx.ConnectError("refused"), httpx.ConnectTimeout("timed out")
+BROKEN, SILENT = httpx.RemoteProtocolError("broke off"), httpx.ReadTimeout("silent")
+UNTRUSTED = httpx.ConnectError("wrong certificate")
+UNTRUSTED.__cause__ = ssl.SSLCertVerificationError("wrong certificate")
+IN_USE = httpx.PoolTimeout("all connections are in use")
 
 
 def call(*, repeatable: bool = True) -> Call[object]:
@@ -43,146 +44,130 @@ def once() -> Call[object]:
     return call(repeatable=False)
 
 
-# -- who gets a request ----------------------------------------------------------------------------------------
+@dataclass
+class Controllers:
+    """What answers at each address: a status, or an error of httpx; the last of a list stays for all that follow."""
+
+    flavour: Flavour
+    first: list[int | httpx.RequestError]
+    second: list[int | httpx.RequestError]
+    asked: list[str] = field(default_factory=list)
+    timeouts: list[tuple[float, float]] = field(default_factory=list)
+    problem: bytes = b""
+    takes_s: float = 0.0
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.host)
+        self.timeouts.append((request.extensions["timeout"]["connect"], request.extensions["timeout"]["read"]))
+        time.sleep(self.takes_s)
+        answers = self.first if request.url.host == "first" else self.second
+        found = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(found, httpx.RequestError):
+            raise found
+        return httpx.Response(found, content=b'"there"' if found == 200 else self.problem)
+
+    @property
+    def transport(self) -> Any:
+        kind: Any = HttpTransport if self.flavour.runner is None else AsyncHttpxTransport
+        return kind(ADDRESSES, client=self.flavour.mocked(self.answer))
+
+    def run(self, *made: Callable[[], Call[Any]], patience: Patience = QUICK, **options: Any) -> list[Any]:
+        return self.flavour.run(ADDRESSES, *made, transport=self.transport, patience=patience, **options)
+
+
+@pytest.fixture
+def controllers(flavour: Flavour) -> Callable[..., Controllers]:
+    return lambda first, second: Controllers(flavour, [*first], [*second])
 
 
 @pytest.mark.parametrize("made", [call, once])
-def test_an_address_where_nobody_listens_is_passed_over_without_a_pause(
-    flavour: Flavour, scripted: Any, closed_port: str, made: Callable[[], Call[object]]
+def test_an_address_that_is_not_reached_is_passed_over_without_a_pause(controllers: Any, made: Any) -> None:
+    there = controllers([REFUSED], [200])
+    assert there.run(made, made, patience=ONCE, seams=no_pause()) == ["there", "there"]
+    assert there.asked == ["first", "second", "second"]
+
+
+@pytest.mark.parametrize("fault", [BROKEN, SILENT, 502, 503, 504])
+def test_an_address_that_breaks_off_or_cannot_serve_is_left_for_the_next_attempt(controllers: Any, fault: Any) -> None:
+    there = controllers([fault], [200])
+    assert there.run(call, call) == ["there", "there"]
+    assert there.asked == ["first", "second", "second"]
+
+
+@pytest.mark.parametrize("fault", [BROKEN, SILENT, 502, 503, 504])
+@pytest.mark.parametrize(("made", "patience"), [(once, QUICK), (call, ONCE)])
+def test_what_is_not_known_is_not_sent_elsewhere_unless_that_is_harmless_and_another_attempt(
+    controllers: Any, fault: Any, made: Any, patience: Patience
 ) -> None:
-    scripted.then(scripted.answer(200, b'"there"'))
-    found = flavour.run([closed_port, scripted.url], made, made, seams=no_pause(), patience=Patience(attempts=1))
-    assert found == ["there", "there"]
-
-
-@pytest.mark.parametrize("fault", ["hang_up", "cut_short", "babble", "stay_silent", 502, 503, 504])
-def test_an_address_that_breaks_off_or_cannot_serve_is_left_for_the_next_attempt(
-    flavour: Flavour, scripted: Any, other: Any, fault: str | int
-) -> None:
-    scripted.then(scripted.answer(fault) if isinstance(fault, int) else getattr(scripted, fault))
-    other.then(other.answer(200, b'"there"'))
-    assert flavour.run([scripted.url, other.url], call, call, patience=QUICK) == ["there", "there"]
-    assert (len(scripted.received), len(other.received)) == (1, 2)
-    assert other.received[0].body == scripted.received[0].body
-
-
-@pytest.mark.parametrize("fault", ["hang_up", "cut_short", "stay_silent", 502, 503, 504])
-def test_what_is_not_known_is_not_sent_elsewhere_unless_that_is_harmless(
-    flavour: Flavour, scripted: Any, other: Any, fault: str | int
-) -> None:
-    scripted.then(scripted.answer(fault) if isinstance(fault, int) else getattr(scripted, fault))
-    other.then(other.answer())
+    there = controllers([fault], [200])
     with pytest.raises(OutcomeUnknown):
-        flavour.run([scripted.url, other.url], once, patience=QUICK)
-    assert (len(scripted.received), len(other.received)) == (1, 0)
+        there.run(made, patience=patience)
+    assert there.asked == ["first"]
 
 
-def test_calls_stay_where_the_last_answer_came_from(flavour: Flavour, scripted: Any, other: Any) -> None:
+def test_calls_stay_where_the_last_answer_came_from(controllers: Any) -> None:
     """A refusal is an answer too."""
-    refused = json.dumps(to_problem(UnknownStream(stream="s"))).encode()
-    scripted.then(scripted.answer(503), scripted.answer(200, b'"first"'))
-    other.then(other.answer(404, refused), other.answer(200, b'"second"'), other.answer(502))
+    there = controllers([503, 200], [404, 200, 502])
+    there.problem = json.dumps(to_problem(UnknownStream(stream="s"))).encode()
 
     def refusal() -> Call[object]:
         with pytest.raises(UnknownStream):
             yield from call()
         return "refused"
 
-    found = flavour.run([scripted.url, other.url], refusal, call, call, call, patience=QUICK)
-    assert found == ["refused", "second", "first", "first"]
+    assert there.run(refusal, call, call, call) == ["refused", *["there"] * 3]
+    assert there.asked == ["first", "second", "second", "second", "first", "first"]
 
 
-def test_one_attempt_asks_no_second_address_that_cannot_serve(flavour: Flavour, scripted: Any, other: Any) -> None:
-    scripted.then(scripted.answer(503))
-    other.then(other.answer(503))
-    with pytest.raises(OutcomeUnknown):
-        flavour.run([scripted.url, other.url], call, patience=Patience(attempts=1))
-    assert (len(scripted.received), len(other.received)) == (1, 0)
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        (REFUSED, TIMED_OUT, NotReached(f"{FIRST}: refused; {SECOND}: timed out")),
+        (REFUSED, BROKEN, AnswerLost(f"{SECOND}: broke off")),
+        (UNTRUSTED, REFUSED, NotReached(f"{FIRST}: wrong certificate; {SECOND}: refused")),
+        (UNTRUSTED, UNTRUSTED, NotReached("; ".join(f"{each}: wrong certificate" for each in ADDRESSES), lasting=True)),
+        (IN_USE, 200, NotReached("all connections are in use")),
+    ],
+)
+def test_what_went_wrong_is_said_of_each_address(
+    flavour: Flavour, controllers: Any, first: Any, second: Any, outcome: object
+) -> None:
+    client = flavour.mocked(controllers([first], [second]).answer)
+    assert flavour.send(ADDRESSES, client=client) == outcome
 
 
-def test_what_went_wrong_is_said_of_each_address(flavour: Flavour, scripted: Any, closed_port: str) -> None:
-    assert isinstance(alone := flavour.send(closed_port), NotReached)
-    second = closed_port + "/base"
-    assert flavour.send([closed_port, second]) == NotReached(f"{closed_port}: {alone.reason}; {second}: {alone.reason}")
-    scripted.then(scripted.hang_up)
-    assert isinstance(alone_lost := flavour.send(scripted.url), AnswerLost)
-    assert flavour.send([closed_port, scripted.url]) == AnswerLost(f"{scripted.url}: {alone_lost.reason}")
-
-
-def test_a_controller_that_is_nowhere_is_away_under_all_its_addresses(flavour: Flavour, closed_port: str) -> None:
-    addresses = [closed_port, closed_port + "/base"]
+@pytest.mark.parametrize(("fault", "asked"), [(REFUSED, ADDRESSES), (IN_USE, [FIRST])])
+def test_a_controller_that_is_nowhere_is_away_under_all_its_addresses(
+    controllers: Any, fault: Any, asked: list[str]
+) -> None:
+    there = controllers([fault], [fault])
     with pytest.raises(ControllerAway) as raised:
-        flavour.run(addresses, call, patience=Patience(attempts=2, first_pause_ms=1))
-    assert raised.value.controller == ",".join(addresses)
+        there.run(once, patience=Patience(attempts=2, first_pause_ms=1))
+    assert raised.value.controller == ",".join(ADDRESSES)
+    assert [f"http://{each}" for each in there.asked] == asked * 2
 
 
-def test_a_shared_connection_with_other_patience_goes_on_at_the_same_address(scripted: Any, other: Any) -> None:
-    scripted.then(scripted.answer(503))
-    other.then(other.answer(200, b'"there"'))
-    with Connection([scripted.url, other.url], patience=QUICK) as connection:
-        assert connection.run(call()) == "there"
-        assert connection.with_patience(Patience(attempts=1)).run(call()) == "there"
-    assert (len(scripted.received), len(other.received)) == (1, 2)
+def test_a_shared_connection_with_other_patience_goes_on_at_the_same_address(controllers: Any) -> None:
+    there = controllers([503], [200])
+    there.flavour.runner = None
+    with Connection(ADDRESSES, transport=HttpTransport(ADDRESSES, client=there.flavour.mocked(there.answer))) as shared:
+        assert shared.with_patience(QUICK).run(call()) == "there"
+        assert shared.with_patience(ONCE).run(call()) == "there"
+    assert there.asked == ["first", "second", "second"]
 
 
-def transport_over(flavour: Flavour, answer: Callable[[httpx.Request], httpx.Response]) -> Any:
-    kind: Any = HttpTransport if flavour.runner is None else AsyncHttpxTransport
-    return kind(["http://first", "http://second"], client=flavour.mocked(answer))
+def test_a_skipped_address_does_not_shorten_the_answers_timeout(flavour: Flavour, controllers: Any) -> None:
+    there = controllers([TIMED_OUT], [200])
+    outcome = flavour.send(ADDRESSES, timeout_ms=31_000, client=flavour.mocked(there.answer))
+    assert isinstance(outcome, Response)
+    assert there.timeouts == [(2.0, 31.0)] * 2
 
 
-def test_a_skipped_address_does_not_shorten_the_answers_timeout(flavour: Flavour) -> None:
-    timeouts: list[dict[str, float]] = []
-
-    def first_is_away(request: httpx.Request) -> httpx.Response:
-        timeouts.append(request.extensions["timeout"])
-        if request.url.host == "first":
-            raise httpx.ConnectTimeout("timed out")
-        return httpx.Response(200)
-
-    client = flavour.mocked(first_is_away)
-    assert isinstance(flavour.send("http://first,http://second", timeout_ms=31_000, client=client), Response)
-    assert [(each["connect"], each["read"]) for each in timeouts] == [(2.0, 31.0)] * 2
-
-
-def test_later_calls_begin_where_an_address_was_reached(flavour: Flavour) -> None:
-    asked: list[str] = []
-
-    def first_is_away(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.host)
-        if request.url.host == "first":
-            raise httpx.ConnectError("refused")
-        return httpx.Response(200, content=b'"there"')
-
-    transport = transport_over(flavour, first_is_away)
-    flavour.run(["http://first", "http://second"], call, call, transport=transport)
-    assert asked == ["first", "second", "second"]
-
-
-def test_an_address_is_not_left_because_all_connections_are_in_use(flavour: Flavour) -> None:
-    asked: list[str] = []
-
-    def busy(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.host)
-        raise httpx.PoolTimeout("all connections are in use")
-
-    patience = Patience(attempts=2, first_pause_ms=1)
-    options: dict[str, Any] = {"patience": patience, "transport": transport_over(flavour, busy)}
-    with pytest.raises(ControllerAway):
-        flavour.run(["http://first", "http://second"], once, **options)
-    assert asked == ["first", "first"]
-
-
-def test_an_attempt_whose_time_is_over_passes_over_no_more(flavour: Flavour) -> None:
-    asked: list[str] = []
-
-    def away(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.host)
-        time.sleep(0.02)  # for longer than the attempt may take; what is measured is time, so time has to pass
-        raise httpx.ConnectTimeout("timed out")
-
-    outcome = flavour.send("http://first,http://second", timeout_ms=1, client=flavour.mocked(away))
-    assert outcome == NotReached("http://first: timed out")
-    assert asked == ["first"]
+def test_an_attempt_whose_time_is_over_passes_over_no_more(flavour: Flavour, controllers: Any) -> None:
+    there = controllers([TIMED_OUT], [200])
+    there.takes_s = 0.02  # longer than the attempt may take; what is measured is time, so time has to pass
+    outcome = flavour.send(ADDRESSES, timeout_ms=1, client=flavour.mocked(there.answer))
+    assert outcome == NotReached(f"{FIRST}: timed out")
 
 
 # -- a real controller ------------------------------------------------------------------------------------------
@@ -194,19 +179,10 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
         yield Outside(connection)
 
 
-def as_list(addresses: Sequence[str]) -> Sequence[str]:
-    return addresses
-
-
-def as_text(addresses: Sequence[str]) -> str:
-    return ", ".join(addresses)
-
-
-@pytest.mark.parametrize("given", [as_list, as_text])
-def test_every_client_takes_several_addresses(
-    controller: Outside, closed_port: str, tmp_path: Path, given: Callable[[Sequence[str]], str | Sequence[str]]
+def test_every_client_and_command_takes_several_addresses(
+    controller: Outside, closed_port: str, tmp_path: Path
 ) -> None:
-    addresses = given([closed_port, controller.url])
+    addresses = [closed_port, controller.url]
     stream = controller.stream()
     SqliteLog.create(tmp_path / "events.log", segments=2).close()
     logs = {stream: SqliteLogReader(tmp_path / "events.log")}
@@ -216,7 +192,7 @@ def test_every_client_takes_several_addresses(
         background_writer.note_time(2, {"0": 1})
     with Background(addresses) as background, BackgroundWriter(background, stream, "shared", leaving="close") as shared:
         shared.note_time(2, {"0": 1})
-    with TimeWindows(addresses, stream) as windows:
+    with TimeWindows(", ".join(addresses), stream) as windows:
         assert windows.get_time_window({"0": 1}).lower == 2
     group = f"group-of-{stream}"
     with ReaderGroup(addresses, group) as readers:
@@ -235,11 +211,7 @@ def test_every_client_takes_several_addresses(
             assert await reader.get_time_window() is not None
 
     asyncio.run(awaiting())
-
-
-def test_commands_take_several_addresses_from_the_environment(controller: Outside, closed_port: str) -> None:
-    stream = controller.stream()
-    environment = {**os.environ, "STRANDLINE_CONTROLLER": f"{closed_port},{controller.url}"}
+    environment = {**os.environ, "STRANDLINE_CONTROLLER": ",".join(addresses)}
     done = run_command("streams", "--json", environment=environment)
     assert done.returncode == 0, done.stderr
     assert f'"{stream}"' in done.stdout

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -18,7 +19,7 @@ from strandline.client.retry import CALL_DEADLINE_DEFAULT_MS
 from strandline.logs import Event, Memo
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
-from tests.flaky import FlakyProxy
+from tests.mute import MuteWire
 from tests.spark.queries import Query, dropped, last_progress
 
 Read = Callable[..., DataFrame]
@@ -147,13 +148,13 @@ def test_a_job_with_lost_answers_is_refused_nothing_afterwards(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     output = controller.stream()
-    with FlakyProxy(controller.url, seed=1, harms=0) as proxy:
-        chain = Chain(spark, read, output, tmp_path, notes_through=proxy.url)
+    with closing(MuteWire(urlsplit(controller.url).port or 0)) as wire:
+        chain = Chain(spark, read, output, tmp_path, notes_through=f"http://127.0.0.1:{wire.port}")
         with chain.first_job() as settle:
             event_log.append("0", range(0, 30_000, 1_000))
             stream.mark(10_000, {"0": 10})
             settle()
-            proxy.loses_all = True
+            wire.losing = 1_000_000
             stream.mark(20_000, {"0": 20})
             chain.query.until_at_rest()
             last = last_progress(chain.query.now)
@@ -161,7 +162,7 @@ def test_a_job_with_lost_answers_is_refused_nothing_afterwards(
             chain.notes.handle_progress(last)
             chain.notes.onQueryIdle(chain.query.now)  # type: ignore[arg-type]  # Spark's own event has no more than its id
             assert not chain.notes.settle(CALL_DEADLINE_DEFAULT_MS / 1000 + 5)  # it gave up once, and tries again
-            proxy.loses_all = False
+            wire.losing = 0
             assert chain.notes.settle(60)
     assert "is repeated" in caplog.text
     assert "refused" not in caplog.text
