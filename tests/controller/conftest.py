@@ -33,10 +33,15 @@ ON_TWO = ("test_streams", "test_notes", "test_marks", "test_journal", "test_grou
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def fits(item: pytest.Item) -> bool:
-        return item.path.stem in ON_TWO and item.get_closest_marker("one_controller") is None
+    """Two controllers serve PostgreSQL: what runs on them does not run on one there as well."""
 
-    items[:] = [item for item in items if "[two controllers" not in item.name or fits(item)]
+    def fits(item: pytest.Item) -> bool:
+        on_two = item.path.stem in ON_TWO and item.get_closest_marker("one_controller") is None
+        if "[two controllers" in item.name:
+            return on_two
+        return not (on_two and "[postgresql" in item.name and item.get_closest_marker("full"))
+
+    items[:] = [item for item in items if fits(item)]
 
 
 TWO = pytest.param("two controllers", marks=pytest.mark.full)

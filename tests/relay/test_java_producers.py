@@ -1,16 +1,13 @@
-"""Java's producers, and Kafka's for the console, note by records of a topic, under kills of producers, relays and
-brokers: no mark is untrue."""
+"""Java's producers note by records of a topic, under kills of producers, relays and brokers: no mark is untrue."""
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +27,6 @@ from tools.preflight import compiler_package, installing
 pytestmark = pytest.mark.full
 PROGRAM = Path(__file__).with_name("NotingProducer.java")
 KILLS = 8
-CONSOLE_EVENTS = 200  # of one process of the console producer
-CONSOLE_STEP = 100
 PATIENCE_S = 60
 
 
@@ -77,54 +72,6 @@ class JavaWriter:
         self._reading.join()
 
 
-class ConsoleWriter:
-    """Kafka's console producer: one process writes events, and once it has ended well, another one writes the note."""
-
-    def __init__(self, kafka: Kafka, stream: str, notes: str, name: str) -> None:
-        self._kafka, self._stream, self._notes, self._name = kafka, stream, notes, name
-        self._random = random.Random(name)
-        self.time = 0
-        self.start()
-
-    def start(self) -> None:
-        self._ended = threading.Event()
-        self._process: subprocess.Popen[str] | None = None
-        self._writing = threading.Thread(target=self._write)
-        self._writing.start()
-
-    def _write(self) -> None:
-        keyed = ["--property", "parse.key=true", "--property", "key.separator=|"]
-        while not self._ended.is_set():
-            spread = 3 * CONSOLE_STEP  # some are ahead of their time
-            events = [f"{self.time + self._random.randrange(spread)}\n" for _ in range(CONSOLE_EVENTS)]
-            if not self._produce(self._stream, "".join(events)):
-                continue  # what was acknowledged of them is no older than the next ones
-            self.time += CONSOLE_STEP
-            said = json.dumps({"stream": self._stream, "writer": self._name, "time": self.time})
-            self._produce(self._notes, f"{self._name}|{said}\n", *keyed)
-
-    def _produce(self, topic: str, lines: str, *more: str) -> bool:
-        words = ["--bootstrap-server", self._kafka.servers, "--topic", topic, "--sync", "--timeout", "0", *more]
-        self._process = subprocess.Popen(
-            self._kafka.command("org.apache.kafka.tools.ConsoleProducer", *words),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        if self._ended.is_set():
-            self._process.kill()
-        with suppress(BrokenPipeError):
-            self._process.communicate(lines)
-        return self._process.wait() == 0
-
-    def kill(self) -> None:
-        self._ended.set()
-        if self._process is not None:
-            self._process.kill()
-        self._writing.join()
-
-
 def start_relay(kafka: Kafka, connection: Connection, notes: str, log: Path) -> subprocess.Popen[str]:
     words = ["relay", "--servers", kafka.servers, "--topic", notes]
     with log.open("a") as said:
@@ -137,7 +84,7 @@ def start_relay(kafka: Kafka, connection: Connection, notes: str, log: Path) -> 
         )
 
 
-@pytest.mark.parametrize("kind", ["idempotent", "transactional", "console"])
+@pytest.mark.parametrize("kind", ["idempotent", "transactional"])
 def test_no_event_contradicts_a_mark_whatever_is_killed(
     classes: str, three_brokers: Kafka, connection: Connection, tmp_path: Path, kind: str
 ) -> None:
@@ -150,14 +97,7 @@ def test_no_event_contradicts_a_mark_whatever_is_killed(
             stream, "open", StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None, min_writers=2)
         )
     )
-    writers: list[JavaWriter | ConsoleWriter] = []
-    for name in ("a", "b"):
-        of_console = kind == "console"
-        writers.append(
-            ConsoleWriter(kafka, stream, notes, name)
-            if of_console
-            else JavaWriter(classes, kafka, stream, notes, name, kind)
-        )
+    writers = [JavaWriter(classes, kafka, stream, notes, name, kind) for name in ("a", "b")]
     relays = [start_relay(kafka, connection, notes, tmp_path / "relays") for _ in range(2)]
     chance = random.Random(kind)
     try:
