@@ -40,7 +40,7 @@ def open_closed_streams() -> None:
 def printable(text: str) -> str:
     """The text with escapes for characters that the encoding of standard output lacks, as Python has them on standard
     error."""
-    encoding = sys.stdout.encoding
+    encoding = sys.stdout.encoding or "utf-8"  # text in memory has none
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 

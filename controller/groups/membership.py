@@ -101,19 +101,15 @@ class Membership:
 
     # -- readers -------------------------------------------------------------------------------------------------
 
-    def is_registered(self, name: str, registration: str | None) -> bool:
-        """Whether the last registration of a reader has this name: then a call with it is a repeated one."""
-        reader = self.readers.get(name)
-        return registration is not None and reader is not None and reader.registration == registration
-
     def register(
         self, name: str, positions: Positions, graphs: Graphs, moment: Moment, registration: str | None = None
-    ) -> None:
+    ) -> bool:
         """Registers a reader with a new epoch. It owns exactly these segments, from these positions on, even if that is
-        further back. A repeated call with the same `registration` changes nothing."""
+        further back. A repeated call with the same `registration` changes nothing; returns whether it is one."""
         self._check(positions, graphs)
-        if self.is_registered(name, registration):
-            return
+        before = self.readers.get(name)
+        if registration is not None and before is not None and before.registration == registration:
+            return True
         self.time_out_silent(moment)
         self._free(place for place, owner in list(self.owners.items()) if owner == name)
         self.epochs += 1
@@ -121,6 +117,7 @@ class Membership:
         self.readers[name] = Reader(self.epochs, moment.now, moment.served, registration)
         self.touched.readers.add(name)
         self._take(name, positions, graphs)
+        return False
 
     def report(
         self,

@@ -374,12 +374,13 @@ class Groups:
         group: str,
         reader: str,
         positions: Positions,
-        call: Callable[[Membership, Mapping[str, SegmentGraph], Moment], None],
+        call: Callable[[Membership, Mapping[str, SegmentGraph], Moment], bool | None],
         act: AdminAction | None = None,
         *,
         settled: Positions | None = None,
     ) -> ReaderAnswer:
-        """Applies a call of a reader, and answers when it is durable."""
+        """Applies a call of a reader, and answers when it is durable. Journals `act`, unless the call returns that it
+        repeats an earlier one."""
         while True:
             members = (await self.get(group)).membership
             settings = members.settings
@@ -393,10 +394,10 @@ class Groups:
             loaded = await self.in_turn(group)
             if loaded.membership.settings == settings:  # else the streams of the group were changed meanwhile
                 break
-        moment, epochs = self._clock.moment(), loaded.membership.epochs
+        moment = self._clock.moment()
         loaded.heard_at = now = moment.now
         try:
-            call(loaded.membership, graphs, moment)
+            repeated = call(loaded.membership, graphs, moment)
         except Refused as error:
             by = None if act is None else act.by
             refused = loaded.journal.refuse(error, now, by=by, reader=reader)
@@ -407,7 +408,7 @@ class Groups:
             await self._committer.turn_over()
             raise
         loaded.record_silent(now)
-        if act is not None and loaded.membership.epochs != epochs:  # else it repeats an earlier call
+        if act is not None and not repeated:
             loaded.journal.act(act, now)
         registered = loaded.membership.readers.get(reader)
         epoch, owned = registered.epoch if registered is not None else 0, loaded.membership.owned(reader)
