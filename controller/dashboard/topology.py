@@ -76,10 +76,13 @@ class Flows:
         return sum(name in self._groups for name in stream.programs)
 
     def _reached(self, name: str) -> list[str]:
-        found = [name]
+        found, known = [name], {name}
         for each in found:
             for group in self._readers.get(each, ()):
-                found += [to.stream for to in self._written.get(group.group, ()) if to.stream not in found]
+                for to in self._written.get(group.group, ()):
+                    if to.stream not in known:
+                        known.add(to.stream)
+                        found.append(to.stream)
         return found
 
     def picture(self, stream: StreamStatus) -> Box:
