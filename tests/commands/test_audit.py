@@ -273,5 +273,6 @@ def test_events_in_another_unit_than_the_marks_are_told_with_the_option(
     done = strandline(*words[:-1], "time", *state)
     assert (done.code, done.out) == (1, "")
     assert "no event has a time" in done.err
+    assert list(tmp_path.glob("audit.json*")) == []
     done = strandline(*words, *state, "--unit", "s")  # from where the first one began
     assert done.code == 0 and ": 3 events in " in done.out

@@ -130,7 +130,7 @@ class AuditRun:
         Raises Failure if the events have no time, or look to have one in another unit: the next audit is to begin where
         this one did.
         """
-        self._write_beside()  # which may fail, and had better do so now
+        self._save(keep=False)  # which may fail, and had better do so now
         try:
             with progress(self._far), closing(self._log.open_reader()) as reader:
                 for segment in self.ends:
@@ -283,15 +283,13 @@ class AuditRun:
             raise Failure(f"{self._state} says where to begin: leave out --from, or remove the file")
         return found.position
 
-    def _write_beside(self) -> Path | None:
-        """Writes the state to a file of its own."""
+    def _save(self, *, keep: bool = True) -> None:
+        """Writes the state; without `keep` it only tries whether it can be written."""
         if self._state is None:
-            return None
+            return
         new = self._state.with_name(f"{self._state.name}.new")
         new.write_bytes(msgspec.json.encode(AuditState(self._about, self.position)))
-        return new
-
-    def _save(self) -> None:
-        new = self._write_beside()
-        if new is not None and self._state is not None:
+        if keep:
             os.replace(new, self._state)
+        else:
+            new.unlink()
