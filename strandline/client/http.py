@@ -6,6 +6,7 @@ It never raises for a controller that is away: that is an outcome. `retry.py` de
 
 from __future__ import annotations
 
+import os
 import random
 import ssl
 import time
@@ -13,7 +14,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, assert_never
 
@@ -71,7 +71,7 @@ AnyTransport = TypeVar("AnyTransport")
 
 def new_registration() -> str:
     """A name for a registration of a writer or a reader, by which a repeated request is known."""
-    return token_hex(REGISTRATION_BYTES)
+    return os.urandom(REGISTRATION_BYTES).hex()
 
 
 def monotonic_ms() -> float:
