@@ -21,17 +21,17 @@ PROGRAM: Final = Path(sys.executable).with_name("strandline")
 END_DEADLINE_S: Final = 30
 
 
-def until_first_line(*arguments: str) -> float:
+def until_first_line(*given: str) -> float:
     """Seconds."""
     begun = time.perf_counter()
-    with subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
+    with subprocess.Popen([PROGRAM, *given], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
         assert demo.stdout is not None
         line = demo.stdout.readline()
         took = time.perf_counter() - begun
         demo.terminate()
         demo.communicate(timeout=END_DEADLINE_S)
     if not line.strip():
-        raise SystemExit(f"strandline {' '.join(arguments)} printed nothing")
+        raise SystemExit(f"strandline {' '.join(given)} printed nothing")
     return took
 
 
@@ -40,9 +40,10 @@ def measure(options: argparse.Namespace) -> Report:
         return median([until_first_line(*given) for _ in range(options.rounds)])
 
     report, version = Report(), waited("--version")
-    for name, given in {"in plain Python": ("demo",), "on Spark": ("demo", "--spark")}.items():
-        if name == "on Spark" and not options.spark:
-            continue
+    ways: dict[str, tuple[str, ...]] = {"in plain Python": ("demo",)}
+    if options.spark:
+        ways["on Spark"] = ("demo", "--spark")
+    for name, given in ways.items():
         seconds = waited(*given)
         print(f"{name:16} {seconds:6.2f} s")
         what = f"first line of the demo {name}"
