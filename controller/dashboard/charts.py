@@ -17,7 +17,6 @@ SIZE: Final = 1_000  # of the part that stretches, both ways
 SAWTOOTH_MARKS: Final = 120  # with more of them only the peaks are drawn
 GAP: Final = 50  # times as far as anything below: what lies above such a gap is a bad clock, and not drawn to scale
 GAP_LEAST_MS: Final = 10_000  # the least that lies below one
-LABELS_APART: Final = 0.09  # of the height
 Point: TypeAlias = tuple[int, int]  # a moment, and a value then
 MadeMark: TypeAlias = tuple[int, int]  # when a mark was made, and its time
 
@@ -41,12 +40,6 @@ class Strip(NamedTuple):
     text: str
 
 
-class Level(NamedTuple):
-    share: str
-    label_share: str
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart as its template draws it. `caption` is for who cannot see it, `above` names what lies above its scale."""
@@ -58,7 +51,6 @@ class Chart:
     across: Sequence[Tick]
     upwards: Sequence[Tick]
     strips: Sequence[Strip] = ()
-    levels: Sequence[Level] = ()
     above: str = ""
 
 
@@ -87,18 +79,14 @@ def lag_chart(name: str, lines: Iterable[tuple[str, Sequence[Point]]], since: in
     strips = _strips(lines[0][1], since, until, span) if len(lines) == 1 else []
     ends = ", ".join(f"{stream} {span(points[-1][1])}" for stream, points in lines)
     caption = f"{name}: {ends} at the end, at most {span(max(p for _, ps in lines for _, p in ps))}" if lines else name
-    return Chart(since, until, caption, drawn, _across(since, until), upwards, strips, (), above)
+    return Chart(since, until, caption, drawn, _across(since, until), upwards, strips, above)
 
 
-def time_chart(
-    name: str, moments: Sequence[MadeMark], end: int, read: Sequence[tuple[str, int]], since: int, until: int
-) -> Chart:
-    """The stream's time by its marks, as steps up to `end`, and lines for groups: (group, lower bound)."""
+def time_chart(name: str, moments: Sequence[MadeMark], end: int, since: int, until: int) -> Chart:
+    """The stream's time by its marks, as steps up to `end`."""
     points = [*moments, (end, moments[-1][1])] if moments and end > moments[-1][0] else list(moments)
     times = [time for _, time in points]
     low, high = (min(times), max(times)) if times else (0, 1)
-    for _, lower in read:
-        low = min(low, max(lower, low - 2 * (high - low) - 1))  # a group far behind does not flatten the marks
     dated = is_epoch(high)
     step = max(1_000, round_step(high - low, 4)) if dated else _decimal_step(high - low)
     first, last = low // step * step, max(-(-high // step) * step, low // step * step + step)
@@ -109,13 +97,10 @@ def time_chart(
         Tick(_share((last - value) / (last - first)), _clock(value, step, until) if dated else f"{value:,}")
         for value in range(first, last + 1, step)
     ]
-    levels = _levels([(group, lower) for group, lower in read if first <= lower], first, last)
     drawn = [_line(name, steps, since, until, first, last, area=False)] if steps else []
     shown = Times().show
     caption = f"event time of {name}: {shown(times[0])} to {shown(times[-1])}" if times else f"event time of {name}"
-    return Chart(
-        since, until, caption, drawn, _across(since, until), upwards, _strips(points, since, until, shown), levels
-    )
+    return Chart(since, until, caption, drawn, _across(since, until), upwards, _strips(points, since, until, shown))
 
 
 def curve(points: Sequence[Point], since: int, until: int) -> str:
@@ -163,18 +148,6 @@ def _strips(points: Sequence[Point], since: int, until: int, shown: Callable[[in
         at, value = max(part, key=lambda each: each[1])
         found.append(Strip(_share(begin), _share(max(0.0, end - begin)), f"{_clock(at, 1_000)}: {shown(value)}"))
     return found
-
-
-def _levels(read: Sequence[tuple[str, int]], low: int, high: int) -> list[Level]:
-    """How far groups have read; those whose labels would overlap share one, at the one that is furthest behind."""
-    found: list[tuple[list[str], int]] = []
-    for group, lower in sorted(read, key=lambda each: each[1]):
-        if found and lower - found[-1][1] <= LABELS_APART * (high - low):
-            found[-1][0].append(group)
-        else:
-            found.append(([group], lower))
-    shares = [(1 - (min(lower, high) - low) / (high - low), names) for names, lower in found]
-    return [Level(_share(share), _share(max(share, 0.06)), f"read by {', '.join(names)}") for share, names in shares]
 
 
 def _across(since: int, until: int) -> list[Tick]:

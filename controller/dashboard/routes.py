@@ -23,7 +23,7 @@ from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS, Act, create_token, 
 from controller.dashboard.history import History
 from controller.dashboard.limits import FORM_BYTES, SIGN_IN_BYTES
 from controller.dashboard.pages.administration import controllers_page, tokens_page
-from controller.dashboard.pages.all_streams import journal_page, lag_page, topology_page
+from controller.dashboard.pages.all_streams import journal_page, lag_page
 from controller.dashboard.pages.group import group_page
 from controller.dashboard.pages.overview import overview_page
 from controller.dashboard.pages.page import Page, View
@@ -138,7 +138,7 @@ router = APIRouter(include_in_schema=False)
 
 
 async def _show(request: Request, make: Making) -> Response:
-    """A page, its main part alone, or one of its tables as a file."""
+    """A page, or its main part alone."""
     is_part = PART in request.headers
     ZONE.set(_zone_of(request))
     try:
@@ -160,10 +160,6 @@ async def _show(request: Request, make: Making) -> Response:
         if is_part:
             raise
         return _refused(request, who, failure(error, request.scope))
-    wanted, _, ending = address.get("export").rpartition(".")
-    table = next((each for each in page.tables if each.name == wanted), None)
-    if table is not None and ending in ("csv", "json"):
-        return await table.file(ending)
     trouble = f"⚠ {page.trouble} · " if page.trouble else ""
     title = f"{trouble}{page.title} · Strandline"
     return _drawn(request, page.template, {**page.shows, "title": title, "trouble": page.trouble, "who": who})
@@ -234,7 +230,6 @@ _PAGES: Final[Mapping[str, Callable[..., Awaitable[Page]]]] = {
     "/reader-groups/{group}": group_page,
     "/lag": lag_page,
     "/journal": journal_page,
-    "/topology": topology_page,
     "/controllers": controllers_page,
     "/tokens": tokens_page,
 }

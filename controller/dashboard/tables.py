@@ -3,11 +3,7 @@ address: it survives a reload, can be sent to somebody else, and is there again 
 
 from __future__ import annotations
 
-import asyncio
-import csv
-import io
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -15,16 +11,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import Request
-from fastapi.responses import Response
 
-from controller.dashboard.limits import (
-    EXPORT_ROWS,
-    EXPORT_SLICE_ROWS,
-    FILTER_CHARACTERS,
-    FILTER_ROWS,
-    PAGE_ROWS,
-    ROWS_A_PAGE,
-)
+from controller.dashboard.limits import FILTER_CHARACTERS, FILTER_ROWS, PAGE_ROWS, ROWS_A_PAGE
 from controller.wording import NOTHING
 
 T = TypeVar("T")
@@ -67,14 +55,13 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a cell. In files it is `plain`, or `text` without it."""
+    """What stands in a cell."""
 
     text: object
     link: str | None = None
     colour: str = ""
     more: str = ""
     more_colour: str = "soft"
-    plain: object = None
     button: Button | None = None
     curve: str = ""
     icon: str = ""
@@ -216,14 +203,6 @@ class Table(Generic[T]):
     def to_page(self, number: int) -> str:
         return self._but(page=None if number == 1 else str(number))
 
-    @property
-    def rows_in_files(self) -> int | None:
-        """How many of the rows a file has, where it has not all."""
-        return EXPORT_ROWS if len(self.chosen) > EXPORT_ROWS else None
-
-    def to_file(self, ending: str) -> str:
-        return self.address.but(export=f"{self.name}.{ending}")
-
     def fields(self) -> list[tuple[str, str]]:
         """What its filter keeps of the address."""
         return self.address.others(f"{self.name}.filter", f"{self.name}.page")
@@ -231,47 +210,9 @@ class Table(Generic[T]):
     def _but(self, **changes: str | None) -> str:
         return self.address.but(**{f"{self.name}_{name}": value for name, value in changes.items()})
 
-    async def file(self, ending: str) -> Response:
-        """All that is chosen, as a file to save."""
-        written = []
-        for number, each in enumerate(self.chosen[:EXPORT_ROWS]):
-            written.append({column.name: plain(column.cell_of(each)) for column in self.columns if column.label})
-            if number % EXPORT_SLICE_ROWS == 0:
-                await asyncio.sleep(0)  # yields to other tasks
-        heads = {column.name: column.label for column in self.columns if column.label}
-        text = as_csv(heads, written) if ending == "csv" else as_json(written)
-        headers = {"Content-Disposition": f'attachment; filename="{self.name}.{ending}"', "Cache-Control": "no-store"}
-        return Response(text, media_type=f"text/{ending}" if ending == "csv" else "application/json", headers=headers)
-
-
-def plain(cell: Cell) -> object:
-    return cell.text if cell.plain is None else cell.plain
-
 
 def in_order(items: Iterable[T], sort: Callable[[T], Any], descending: bool) -> list[T]:
     """Items by what `sort` gives, and at the end those for which that is None."""
     ranked = [(sort(each), each) for each in items]
     filled = sorted((pair for pair in ranked if pair[0] is not None), key=itemgetter(0), reverse=descending)
     return [each for _, each in filled] + [each for value, each in ranked if value is None]
-
-
-def as_csv(heads: Mapping[str, str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Rows as CSV with a head. What a table program would take for a formula begins with an apostrophe."""
-    written = io.StringIO()
-    writer = csv.writer(written)
-    writer.writerow(heads.values())
-    for row in rows:
-        writer.writerow([_no_formula(row[name]) for name in heads])
-    return written.getvalue()
-
-
-def as_json(rows: Iterable[Mapping[str, object]]) -> str:
-    """Rows as a list of objects, with null for what shows nothing."""
-    found = [{name: None if value == NOTHING else value for name, value in row.items()} for row in rows]
-    return json.dumps(found, ensure_ascii=False, indent=1)
-
-
-def _no_formula(value: object) -> object:
-    if value is None or value == NOTHING:
-        return ""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

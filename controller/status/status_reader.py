@@ -7,7 +7,7 @@ it. All who ask within a second share an answer, so that its cost does not depen
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -57,7 +57,6 @@ class StatusReader:
         self._streams = streams
         self._groups = groups
         self._clock = clock
-        self._group_names: Set[str] = frozenset()  # when the store was last asked
         self.memo = Memo(clock)
 
     async def overview(self, *, stored: bool = True) -> Overview:
@@ -114,7 +113,7 @@ class StatusReader:
         """A stream as it is now, for callers that have to see their own change. Raises UnknownStream and
         StoreUnavailable."""
         loaded = await self._streams.get(name)
-        return loaded, status_of(loaded, self._clock.now(), self._group_names)
+        return loaded, status_of(loaded, self._clock.now())
 
     async def of_writer(self, stream: str, writer: str) -> WriterDetails:
         """A writer as it is now. Raises UnknownStream, UnknownWriter and StoreUnavailable."""
@@ -122,7 +121,7 @@ class StatusReader:
 
     def to_store(self, loaded: LoadedStream) -> bytes:
         """What the store is to have of the status of a stream, as JSON."""
-        return stored_status(loaded, *self._clock.moment(), self._group_names)
+        return stored_status(loaded, *self._clock.moment())
 
     # -- groups --------------------------------------------------------------------------------------------------
 
@@ -157,7 +156,6 @@ class StatusReader:
         """The names of all groups that the store has, up to a bound, each with the streams that it reads. Raises
         StoreUnavailable."""
         found = await self.memo.get("groups", lambda: self._groups.streams_by_name("", STATUS_GROUPS))
-        self._group_names = found.keys()
         return found
 
     def forget(self) -> None:
@@ -196,7 +194,7 @@ class StatusReader:
     def _status(self, loaded: LoadedStream) -> StreamStatus:
         now = self._clock.now()
         if loaded.shown is None or now - loaded.shown.seen_at >= MEMO_MS:
-            loaded.shown = status_of(loaded, now, self._group_names)
+            loaded.shown = status_of(loaded, now)
         return loaded.shown
 
     async def _details(self, name: str) -> StreamDetails:

@@ -5,7 +5,7 @@ It is a function of a loaded stream and the clock, or of the row that the store 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +29,6 @@ from strandline.core.writer import KeyState, StreamWriter, WriterState
 from strandline.wire.status import KeyStatus, StreamStatus, gravity_of
 from strandline.wire.streams import holder_reply
 
-PROGRAMS_SHOWN: Final = 64  # writers of a stream that are called as a reader group
 STORED_KEYS: Final = 100  # of a stream, in its stored status
 STATUS_EXCLUDED: Final = 16  # writers that a mark leaves out, named; all are counted
 
@@ -117,9 +116,9 @@ _RANKS: Final = {
 }
 
 
-def status_of(loaded: LoadedStream, now: int, groups: Set[str] = frozenset()) -> StreamStatus:
-    """The status of a stream; `groups` are the names of reader groups. It takes a millisecond for each 500 writers."""
-    return _status(loaded, now, groups)[0]
+def status_of(loaded: LoadedStream, now: int) -> StreamStatus:
+    """The status of a stream. It takes a millisecond for each 500 writers."""
+    return _status(loaded, now)[0]
 
 
 def stream_details(loaded: LoadedStream, status: StreamStatus) -> StreamDetails:
@@ -185,9 +184,9 @@ _stored = msgspec.json.Decoder(StoredStatus)
 _encoder = msgspec.json.Encoder()
 
 
-def stored_status(loaded: LoadedStream, now: int, served: int, groups: Set[str]) -> bytes:
+def stored_status(loaded: LoadedStream, now: int, served: int) -> bytes:
     """What the store is to have, as JSON. Of very many keys it has those in the gravest states."""
-    status, facts = _status(loaded, now, groups)
+    status, facts = _status(loaded, now)
     if len(status.keys) > STORED_KEYS:
         gravest = sorted(status.keys, key=lambda key: gravity_of(status.keys[key]))[-STORED_KEYS:]
         facts = {key: facts[key] for key in gravest}
@@ -249,7 +248,7 @@ def _of_keys(keys: Mapping[str, KeyStatus]) -> dict[str, Any]:
     }
 
 
-def _status(loaded: LoadedStream, now: int, groups: Set[str]) -> tuple[StreamStatus, Mapping[str, Facts]]:
+def _status(loaded: LoadedStream, now: int) -> tuple[StreamStatus, Mapping[str, Facts]]:
     """The status, and by key what it depends on."""
     stream, totals, writers = loaded.stream, loaded.counts.totals, _writers_of(loaded)
     found = {key: _key(loaded, key, writers, now, totals) for key in sorted(stream.keys or {DEFAULT_KEY})}
@@ -262,7 +261,6 @@ def _status(loaded: LoadedStream, now: int, groups: Set[str]) -> tuple[StreamSta
         segments=len(stream.graph),
         writers={str(state): count for state, count in sorted(writers.states.items())},
         writer_count=len(stream.writers),
-        programs=tuple(sorted(stream.writers.keys() & groups)[:PROGRAMS_SHOWN]),
         last_heard_at=writers.heard_at,
         notes=totals.notes,
         late_notes=totals.late_notes,

@@ -121,13 +121,6 @@ class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="by state; one with keys in several states counts in each of these"),
     ]
     writer_count: int
-    programs: Annotated[
-        tuple[str, ...],
-        Meta(
-            description="the first writers that are called as a reader group: they write here what they made of what "
-            "they read"
-        ),
-    ]
     last_heard_at: Annotated[int | None, Meta(description="when any writer was, forgotten ones too")]
     notes: int
     late_notes: int

@@ -40,7 +40,6 @@ PAGES: Final = {
     "keys": "/streams/shipments",
     "numbers": "/streams/counter",
     "incomplete": "/streams/audit",
-    "topology": "/topology",
     "lag": "/lag",
 }
 KEPT: Final = ("overview-light", "overview-dark", "stream-light", "stream-phone", "writer-light", "group-dark")

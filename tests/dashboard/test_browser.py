@@ -143,9 +143,6 @@ def test_what_is_typed_stays_while_the_page_changes_and_back_has_it_again(shop: 
     page.goto(f"{shop.url}/streams/crowd?writers.rows=100")
     page.get_by_role("link", name="Next page of writers").click()
     expect(page.locator("#writers")).to_contain_text("101–200 of 300")
-    with page.expect_download() as saved:
-        page.get_by_label("Save writers as CSV").click()
-    assert saved.value.suggested_filename == "writers.csv"
 
 
 def test_a_dialog_by_keyboard_does_nothing_by_accident_and_gives_the_focus_back(shop: Shop, page: Page) -> None:
@@ -367,7 +364,7 @@ def test_signing_in_acting_and_a_revoked_token(tmp_path: Path, page: Page) -> No
 
 PATHS = (
     "/", "/streams/orders", "/streams/crowd", "/streams/orders/writers/app-7", "/reader-groups/billing", "/lag",
-    "/journal", "/topology", "/controllers", "/streams/none", "/sign-in",
+    "/journal", "/controllers", "/streams/none", "/sign-in",
 )  # fmt: skip
 
 
@@ -400,17 +397,14 @@ def test_no_dialog_or_menu_breaks_a_rule_of_accessibility(shop: Shop, page: Page
 
 
 def test_names_of_200_characters_break_no_page(shop: Shop, page: Page) -> None:
-    """L13: one long name made every row wrap, and 390 pixels cut the topology."""
+    """L13: one long name made every row wrap."""
     name = "n" * 200
     shop.put(f"/v1/streams/{name}", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
     shop.put(f"/v1/reader-groups/{name}", {"streams": [name]})
     shop.note(name, name, 5)
-    for path in ("/", f"/streams/{name}", f"/streams/{name}/writers/{name}", f"/reader-groups/{name}", "/topology"):
+    for path in ("/", f"/streams/{name}", f"/streams/{name}/writers/{name}", f"/reader-groups/{name}"):
         page.goto(shop.url + path)
         for size in (WIDE, PHONE):
             page.set_viewport_size(size)
             assert page.evaluate("document.scrollingElement.scrollWidth") <= size["width"], (path, size)
             assert page.evaluate(TOO_WIDE) == 0, (path, size)
-    page.goto(f"{shop.url}/topology")
-    cut = "[...document.querySelectorAll('.flow')].filter(f => f.scrollWidth > f.clientWidth).length"
-    assert page.evaluate(cut) == 0

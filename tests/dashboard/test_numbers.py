@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -84,8 +83,13 @@ def status(world: Served) -> dict[str, dict[str, Any]]:
         after = page["next"]
 
 
-def saved(world: Served, table: str, path: str = "/") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(world.request("GET", f"{path}?export={table}.json").text)
+def rows_of(world: Served, table: str, path: str = "/") -> list[dict[str, str]]:
+    """The rows of all pages of a table."""
+    page = world.page(f"{path}?{table}.rows=100")
+    found = page.rows(table)
+    while onward := [each for each in page.all("a") if each.attributes.get("id") == f"{table}-next"]:
+        page = world.page(path + onward[0]["href"])
+        found += page.rows(table)
     return found
 
 
@@ -97,15 +101,15 @@ def test_the_case_of_each_stream_is_the_one_that_was_meant(status: dict[str, dic
 
 
 def test_each_row_of_the_overview_agrees_with_the_status(world: Served, status: dict[str, dict[str, Any]]) -> None:
-    rows = {each["name"]: each for each in saved(world, "streams")}
+    rows = {each["Stream"]: each for each in rows_of(world, "streams")}
     assert rows.keys() == status.keys()
     for name, found in status.items():
         row, times = rows[name], [each["time"] for each in found["keys"].values() if each["time"] is not None]
-        assert row["state"] == found["state"].replace("_", " "), name
-        assert (row["lag"] or NOTHING) == (NOTHING if found["lag_ms"] is None else behind(found["lag_ms"])), name
-        assert row["time"] == (Times().show(min(times)) if times else None), name
+        assert row["State"] == found["state"].replace("_", " "), name
+        assert row["Lag"] == (NOTHING if found["lag_ms"] is None else behind(found["lag_ms"])), name
+        assert row["Time"] == (Times().show(min(times)) if times else NOTHING), name
         counts = {state.replace("_", " "): count for state, count in found["writers"].items()}
-        assert row["writers"] == (", ".join(f"{n} {state}" for state, n in sorted(counts.items())) or "none"), name
+        assert row["Writers"] == (", ".join(f"{n} {state}" for state, n in sorted(counts.items())) or "none"), name
 
 
 def test_the_tiles_and_the_title_agree_with_the_status(world: Served) -> None:
@@ -122,10 +126,10 @@ def test_the_tiles_and_the_title_agree_with_the_status(world: Served) -> None:
 
 def test_groups_agree_with_the_status(world: Served) -> None:
     told = {each["group"]: each for each in world.call("GET", "/v1/status?stream=stuck")["groups"]}
-    for row in saved(world, "groups"):
-        found = told[row["name"]]
-        assert row["backlog"] == ("in backlog" if found["backlog"] else "behind its threshold"), row
-        assert (row["lag"], row["readers"]) == (behind(found["lag_ms"]), found["readers"])
+    for row in rows_of(world, "groups"):
+        found = told[row["Reader group"]]
+        assert row["Backlog"] == ("in backlog" if found["backlog"] else "behind its threshold"), row
+        assert (row["Lag"], row["Readers"]) == (behind(found["lag_ms"]), str(found["readers"]))
 
 
 @pytest.mark.parametrize(
@@ -145,21 +149,21 @@ def test_a_streams_page_agrees_with_the_status(world: Served, status: dict[str, 
         assert f"{number} {'behind' if found['lag_ms'] >= 0 else 'ahead of the clock'}" in page.by_id("holder").text
     if key["excluded"]:
         assert f"it leaves out {', '.join(key['excluded'])}" in page.by_id("holder").text
-    rows = saved(world, "writers", f"/streams/{name}")
+    rows = rows_of(world, "writers", f"/streams/{name}")
     listed = {
         each["writer"]: each
         for each in world.call("GET", f"/v1/streams/{name}/writers?limit=1000")["writers"]
     }  # fmt: skip
     assert len(rows) == sum(key["writers"].values())
     for row in rows:
-        if row["name"] in listed:
-            state = listed[row["name"]]["state"].replace("_", " ")
-            assert row["state"] == state or (row["state"].startswith("silent, ") and state in ("active", "joined"))
+        if row["Writer"] in listed:
+            state, shown = listed[row["Writer"]]["state"].replace("_", " "), row["State"]
+            assert shown.startswith(state) or (shown.startswith("silent, ") and state in ("active", "joined"))
 
 
 def test_numbers_agree_with_the_metrics(world: Served, status: dict[str, dict[str, Any]]) -> None:
     text = world.request("GET", "/metrics").text
-    rows = {each["name"]: each for each in saved(world, "streams")}
+    rows = {each["Stream"]: each for each in rows_of(world, "streams")}
 
     def metric(name: str, stream: str) -> float | None:
         found = re.search(rf'^{name}{{[^}}]*stream="{stream}"[^}}]*}} (\S+)$', text, re.MULTILINE)
@@ -170,7 +174,7 @@ def test_numbers_agree_with_the_metrics(world: Served, status: dict[str, dict[st
     )
     assert len(lags) > MANY
     for name, seconds in lags:
-        assert rows[name]["lag"] == behind(round(float(seconds) * 1_000)), name
+        assert rows[name]["Lag"] == behind(round(float(seconds) * 1_000)), name
     assert metric("strandline_stream_notes_total", "stuck") == status["stuck"]["notes"]
 
 
@@ -178,13 +182,13 @@ def test_numbers_agree_with_the_command(world: Served) -> None:
     said = StringIO()
     with redirect_stdout(said):
         assert main(["watch", "--once", "--controller", world.listen()]) == 0
-    rows = {each["name"]: each for each in saved(world, "streams")}
+    rows = {each["Stream"]: each for each in rows_of(world, "streams")}
     lines = {line.split()[0]: line for line in said.getvalue().splitlines() if line.strip()}
     compared = 0
     for name, row in rows.items():
         if name in lines:
-            assert row["time"] is None or row["time"] in lines[name], name
-            assert row["lag"] is None or f" {row['lag']} " in lines[name], name
+            assert row["Time"] in lines[name], name
+            assert f" {row['Lag']} " in lines[name], name
             compared += 1
     assert compared > 40
 
@@ -193,7 +197,6 @@ def test_five_thousand_writers_are_paged_and_the_worst_come_first(world: Served)
     page = world.page("/streams/crowd?writers.rows=100")
     assert len(page.rows("writers")) == 100 and f"1–100 of {CROWD:,}" in page.by_id("writers").text
     assert "holds" in page.rows("writers")[0]["State"]
-    assert f"{CROWD:,} writers" in world.page("/topology?flows.filter=crowd").one("div", "flow").text
 
 
 def test_the_worst_streams_come_first_and_the_lag_of_all_ends_with_what_they_are(
@@ -202,6 +205,6 @@ def test_the_worst_streams_come_first_and_the_lag_of_all_ends_with_what_they_are
     rows = world.page("/?streams.rows=10").rows("streams")
     worst = [(each["Groups"] != NOTHING, each["State"]) for each in rows][:6]
     assert worst == [(True, "stuck"), *[(False, "stalled")] * 4, (False, "stuck")]
-    for row in saved(world, "streams", "/lag"):
-        lag_ms = status[row["name"]]["lag_ms"]
-        assert (row["lag"] or NOTHING) == (NOTHING if lag_ms is None else behind(lag_ms)), row["name"]
+    for row in rows_of(world, "streams", "/lag"):
+        lag_ms = status[row["Stream"]]["lag_ms"]
+        assert row["Now"] == (NOTHING if lag_ms is None else behind(lag_ms)), row["Stream"]

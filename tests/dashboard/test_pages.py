@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,7 +52,7 @@ def test_the_guilty_writer_is_named_on_the_overview_and_two_clicks_away(served: 
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/streams/s", "/streams/s/writers/slow", "/reader-groups/g", "/lag", "/journal", "/topology", "/controllers"],
+    ["/", "/streams/s", "/streams/s/writers/slow", "/reader-groups/g", "/lag", "/journal", "/controllers"],
 )
 def test_a_page_is_whole_at_once_and_its_main_part_alone_is_the_same(served: Served, path: str) -> None:
     stuck(served)
@@ -235,7 +234,7 @@ def test_a_tile_counts_what_its_word_says(served: Served) -> None:
 
 
 def test_a_writer_that_is_silent_and_holds_time_is_never_called_active(served: Served) -> None:
-    """M11: it was "active", in green, also on the page of the topology."""
+    """M11: it was "active", in green."""
     served.stream("s", writer_timeout_ms=None)
     for writer in ("a", "b"):
         served.note(writer, NOON, {"0": 1})
@@ -243,7 +242,7 @@ def test_a_writer_that_is_silent_and_holds_time_is_never_called_active(served: S
     page = served.page("/streams/s")
     assert [each["State"].partition(" ◔")[0] for each in page.rows("writers")] == ["silent, 97 s"] * 2
     assert not page.all("span", "good", class_="good")
-    assert "2 active; all silent, 97 s" in served.page("/topology").text
+    assert "2 active; all silent, 97 s" in page.text
     assert served.page("/streams/s/writers/a").rows("keys")[0]["State"] == "silent, 97 s"
 
 
@@ -297,7 +296,7 @@ def test_states_are_written_with_spaces_everywhere(served: Served) -> None:
     served.stream("s", writer_timeout_ms=5_000)
     served.note("a", NOON, {"0": 1})
     served.pass_time(MINUTE)
-    for path in ("/", "/streams/s", "/topology"):
+    for path in ("/", "/streams/s"):
         assert "1 timed out" in served.page(path).text and "timed_out" not in served.page(path).text
 
 
@@ -426,27 +425,6 @@ def test_a_key_of_several_is_chosen_in_the_address(served: Served) -> None:
     assert [each["value"] for each in page.by_id("key").all("option")] == ["order_time", "ship_time"]
 
 
-def test_a_picture_leads_from_a_stream_to_what_its_readers_write(served: Served) -> None:
-    for name in ("orders", "bills"):
-        served.stream(name)
-    served.call("PUT", "/v1/reader-groups/billing", {"streams": ["orders"]})
-    served.note("shop", NOON, {"0": 1}, "orders")
-    served.note("billing", NOON, {"0": 1}, "bills")
-    served.pass_time(SECOND)
-    page = served.page("/topology")
-    (flow,) = page.all("div", "flow")
-    assert [each["href"] for each in flow.all("a")] == [
-        "/streams/orders#writers",
-        "/streams/orders",
-        "/reader-groups/billing",
-        "/streams/bills",
-    ]
-    there = next(each["href"] for each in served.page("/streams/bills").all("a") if "Where its" in each.text)
-    assert there == "/topology?flows.filter=bills"
-    assert served.page(there).one("ul", aria_label="billing writes").text == "stream bills fine"
-    assert not served.page("/topology?flows.filter=none").all("div", "flow")
-
-
 def test_a_writer_shows_its_notes_refusals_and_registrations(served: Served) -> None:
     served.stream("s", writer_timeout_ms=10 * MINUTE)
     served.call("PUT", "/v1/streams/s/writers/w")
@@ -491,7 +469,7 @@ def test_a_group_of_a_deleted_stream_is_listed_and_its_page_says_how_to_mend_it(
     served.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 4}}})
     served.call("DELETE", "/v1/streams/gone")
     for why in ("one of its streams was deleted", "one of its streams was deleted and created again"):
-        for path in ("/", "/streams/s", "/topology"):
+        for path in ("/", "/streams/s"):
             (row,) = served.page(path).rows("unknown")
             assert (row["Name"], row["Why"]) == ("g", f"cannot be read: {why}"), path
         assert "No reader group" not in served.page("/streams/s").text
@@ -550,19 +528,6 @@ def test_a_stream_may_be_called_as_a_part_of_the_page(served: Served) -> None:
 def test_an_address_that_asks_for_what_cannot_be_shows_the_page(served: Served, query: str) -> None:
     served.stream("s")
     served.page(f"/streams/s?writers.{query}&key=none-such&range=never&from=now")
-
-
-def test_a_table_is_saved_as_it_was_filtered_and_sorted(served: Served) -> None:
-    served.stream("s")
-    notes = [{"writer": f"w-{n:04}", "time": NOON, "position": {}} for n in range(300)]
-    served.call("POST", "/v1/streams/s/notes", {"notes": notes})
-    address = "/streams/s?writers.filter=w-02&writers.sort=-name"
-    links = [each["href"] for each in served.page(address).by_id("writers").all("a") if "download" in each.attributes]
-    for link, ending in zip(links, ("csv", "json"), strict=True):
-        answer = served.get("/streams/s" + link)
-        assert re.findall(r"w-\d{4}", answer.text) == [f"w-{number:04}" for number in range(299, 199, -1)]
-        assert answer.headers["content-disposition"] == f'attachment; filename="writers.{ending}"'
-    assert json.loads(served.get("/?export=streams.json").text)[0]["name"] == "s"
 
 
 @pytest.mark.parametrize(
@@ -671,5 +636,5 @@ def test_names_of_200_characters_are_whole_on_every_page(served: Served) -> None
     served.stream(name)
     served.note(name, NOON, {"0": 1}, name)
     served.call("PUT", f"/v1/reader-groups/{name}", {"streams": [name]})
-    for path in ("/", f"/streams/{name}", f"/streams/{name}/writers/{name}", f"/reader-groups/{name}", "/topology"):
+    for path in ("/", f"/streams/{name}", f"/streams/{name}/writers/{name}", f"/reader-groups/{name}"):
         assert name in served.page(path).one("main").text

@@ -26,7 +26,7 @@ async def controllers_page(view: View) -> Page:
         Column("version", "Version", lambda each: each.version, essential=False),
     ]
     table = Table(view.address, "controllers", columns, found.controllers, id=lambda each: each.name)
-    return Page("controllers.html", "Controllers", {"controllers": table}, [table])
+    return Page("controllers.html", "Controllers", {"controllers": table})
 
 
 async def tokens_page(view: View) -> Page:
@@ -61,4 +61,4 @@ async def tokens_page(view: View) -> Page:
         Column("act", "", None, cell=revoke),
     ]
     table = Table(view.address, "tokens", columns, await view.history.tokens(), id=lambda each: each.grant.name)
-    return Page("tokens.html", "Tokens", {"tokens": table}, [table])
+    return Page("tokens.html", "Tokens", {"tokens": table})

@@ -1,4 +1,4 @@
-"""The pages about all streams: their lag over time, what flows where, and their journals."""
+"""The pages about all streams: their lag over time, and their journals."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import NamedTuple
 from controller.dashboard.charts import Point, curve, lag_chart
 from controller.dashboard.journal import TOPICS, journals_table
 from controller.dashboard.limits import LAG_LINES
-from controller.dashboard.pages.page import Page, View, unknown_table, word_cell
+from controller.dashboard.pages.page import Page, View, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
-from controller.dashboard.topology import Flows, lines
 from controller.dashboard.words import state_of, stream_link
 from controller.status.journal_reads import JOURNAL_WORDS
 from controller.storage.journal import Wanted
@@ -53,7 +52,7 @@ async def lag_page(view: View) -> Page:
         "streams": table,
         "unknown": unread,
     }
-    return Page("lag.html", "Lag", shows, [table])
+    return Page("lag.html", "Lag", shows)
 
 
 def _to_its_end(status: StreamStatus, points: Sequence[Point], over: Range) -> Sequence[Point]:
@@ -70,11 +69,10 @@ def _to_its_end(status: StreamStatus, points: Sequence[Point], over: Range) -> S
 def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Table[_Line]:
     def over_time(line: _Line) -> Cell:
         if len(line.points) < 2 or line.peak is None:
-            return Cell("", plain=" ".join(f"{each / 1000:.1f}" for _, each in line.points))
+            return Cell("")
         least = min(each for _, each in line.points)
         caption = f"lag of {line.status.stream}: {span(least)} to {span(line.peak[1])}"
-        values = " ".join(f"{each / 1000:.1f}" for _, each in line.points)
-        return Cell(caption, curve=curve(line.points, since, until), plain=values)
+        return Cell(caption, curve=curve(line.points, since, until))
 
     def link(line: _Line) -> str:
         return stream_link(line.status.stream)
@@ -94,27 +92,6 @@ def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Ta
         Column("curve", "Over time", None, cell=over_time),
     ]
     return Table(view.address, "streams", columns, rows, id=lambda each: each.status.stream)
-
-
-async def topology_page(view: View) -> Page:
-    found = await view.status.overview()
-    streams = [each for each in found.streams if view.who.may_see(each.stream)]
-    unread = sum(map(view.who.may_see, found.unread))
-    groups = found.groups.allowed(view.who.may_see)
-    flows = Flows(streams, groups.groups)
-
-    def words(each: StreamStatus) -> Cell:
-        return Cell("", plain="; ".join(lines(flows.stream_box(each))))
-
-    columns: list[Column[StreamStatus]] = [Column("picture", "Writers, streams, reader groups", None, cell=words)]
-    table = Table(
-        view.address, "flows", columns, flows.roots(), id=lambda each: each.stream,
-        text=lambda each: " ".join(flows.names(each)), rows=10,
-    )  # fmt: skip
-    drawn = [(each.stream, flows.picture(each)) for each in table.items]
-    unknown = unknown_table(view, {}, groups)
-    shows = {"flows": table, "drawn": drawn, "unread": unread, "unknown": unknown, "none": not streams and not unread}
-    return Page("topology.html", "Topology", shows, [table, unknown])
 
 
 async def journal_page(view: View) -> Page:
@@ -138,4 +115,4 @@ async def journal_page(view: View) -> Page:
         "entries": table,
         "empty": "Nothing in the journals fits." if fits else "Nothing has happened yet.",
     }
-    return Page("journal.html", "Journal", shows, [table])
+    return Page("journal.html", "Journal", shows)

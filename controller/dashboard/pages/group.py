@@ -59,12 +59,6 @@ async def group_page(view: View, name: str) -> Page:
     changes = [each for each in entries if each.kind in _BACKLOG]
     members = details.members
     places = sorted(members.offsets.keys() | members.owners.keys())
-    tables: dict[str, Table[Any]] = {
-        "readers": _readers_table(view, name, members.readers),
-        "segments": _places_table(view, places, members.offsets, members.owners),
-        "backlog": journal_table(view.address, "backlog", changes, view.now),
-        "journal": journal_table(view.address, "journal", entries, view.now),
-    }
     of_now: dict[str, Any]
     if isinstance(details.read, Refused):
         of_now = {"refusal": str(details.read), "tiles": _settings_tiles(details.settings)}
@@ -72,11 +66,15 @@ async def group_page(view: View, name: str) -> Page:
         found, window = details.read
         read = (await view.status.of_streams(found.streams)).streams
         windows = _windows_of(window, read)
-        tables["streams"] = _windows_table(view, windows)
         made = next((each for each in entries if each.kind == "created"), None)
         began = changes[-1] if changes else made if found.backlog else None  # a new group is in backlog
         since = "" if began is None else f"since {moment(began.at, view.now)}{'' if changes else ', when it was made'}"
-        of_now = {"refusal": "", "tiles": _group_tiles(found, since), "held": _held_group(found, read, windows)}
+        of_now = {
+            "refusal": "",
+            "tiles": _group_tiles(found, since),
+            "held": _held_group(found, read, windows),
+            "streams": _windows_table(view, windows),
+        }
     shows = {
         "name": name,
         "no_readers": not members.readers,
@@ -85,10 +83,13 @@ async def group_page(view: View, name: str) -> Page:
             f"from reader_client import ReaderGroup\n\nwith ReaderGroup({view.base!r}, {name!r}) as group:\n"
             f'    reader = group.register("reader-1")'
         ),
+        "readers": _readers_table(view, name, members.readers),
+        "segments": _places_table(view, places, members.offsets, members.owners),
+        "backlog": journal_table(view.address, "backlog", changes, view.now),
+        "journal": journal_table(view.address, "journal", entries, view.now),
         **of_now,
-        **tables,
     }
-    return Page("group.html", name, shows, list(tables.values()))
+    return Page("group.html", name, shows)
 
 
 def _settings_tiles(settings: GroupSettings) -> list[Tile]:

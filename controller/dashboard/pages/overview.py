@@ -35,7 +35,6 @@ async def overview_page(view: View) -> Page:
     loading = sum(code == StreamLoading.code for code in unread.values())
     readers = Counter(name for group in groups.groups for name in group.streams)
     troubles = Troubles(view.address, streams, readers)
-    shown = _streams_table(view, troubles.in_order(streams), readers), _groups_table(view, groups.groups)
     unknown = unknown_table(view, unread, groups)
     states = [each.state for each in streams]
     return Page(
@@ -45,8 +44,8 @@ async def overview_page(view: View) -> Page:
             "tiles": _overview_tiles(view, states, groups, len(unread)),
             "attention": troubles.cards(),
             "hushed": troubles.hushed_line(),
-            "streams": shown[0],
-            "groups": shown[1],
+            "streams": _streams_table(view, troubles.in_order(streams), readers),
+            "groups": _groups_table(view, groups.groups),
             "unknown": unknown,
             "loading": loading,
             "no_streams": not streams and not unread,
@@ -56,7 +55,6 @@ async def overview_page(view: View) -> Page:
                 "PUT", "/v1/reader-groups/billing", {"streams": ["orders"], "backlog_threshold_ms": 60_000}
             ),
         },
-        (*shown, unknown),
         in_trouble(troubles.states, len(unread) - loading),
     )
 
@@ -125,7 +123,7 @@ def _silence(status: StreamStatus) -> int | None:
 def _held_cell(status: StreamStatus) -> Cell:
     """Which writer holds a stream back that stands still, and for how long it has been silent."""
     if not status.state.stands_still:
-        return Cell("", plain=NOTHING)
+        return Cell("")
     worst, keyed = status.worst, f" ({key_label(status.worst.key)})" if len(status.keys) > 1 else ""
     if worst.held_by is None or not is_held_back(worst):
         story = (silent_for(worst, status.seen_at) or holding(worst.held_by)) + keyed
@@ -133,8 +131,8 @@ def _held_cell(status: StreamStatus) -> Cell:
         story = f"{span(worst.held_by.last_heard_ms_ago or 0)} silent{keyed}"
     writer = holder_name(worst)
     if writer is None:
-        return Cell("", more=story, plain=story)
-    return Cell(writer, writer_link(status.stream, writer), more=story, plain=f"{writer}: {story}")
+        return Cell("", more=story)
+    return Cell(writer, writer_link(status.stream, writer), more=story)
 
 
 def _groups_table(view: View, groups: Sequence[GroupStatus]) -> Table[GroupStatus]:

@@ -38,7 +38,6 @@ class Page:
     template: str
     title: str
     shows: Mapping[str, Any]
-    tables: Sequence[Table[Any]] = ()
     trouble: str = ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from controller.dashboard.charts import Chart, Point, lag_chart, sawtooth, time_chart
 from controller.dashboard.journal import incomplete_table, journal_table
-from controller.dashboard.limits import CHART_GROUPS, INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
+from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
 from controller.dashboard.pages.page import Page, Tile, View, backlog_cell, unknown_table, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
@@ -49,15 +49,6 @@ async def stream_page(view: View, name: str) -> Page:
     history, last = view.history, details.last_entry
     entries = await history.journal(last, name, JOURNAL_READ)
     incomplete = await history.journal(last, name, 2 * INCOMPLETE_SHOWN, topics=(INCOMPLETE,))
-    tables: dict[str, Table[Any]] = {
-        "keys": _keys_table(view, status),
-        "writers": _writers_table(view, details, key),
-        "groups": _readers_of(view, name, groups, key),
-        "unknown": unknown_table(view, {}, found),
-        "incomplete": incomplete_table(view.address, incomplete, view.now),
-        "segments": _segments_table(view, details),
-        "journal": journal_table(view.address, "journal", entries, view.now),
-    }
     writers = details.writers.get(key.key, ())
     grafana: str | None = view.app.state.grafana_url
     shows = {
@@ -70,16 +61,22 @@ async def stream_page(view: View, name: str) -> Page:
         "held": _holder(status, key, {each.name: each.state for each in writers}),
         "tiles": _stream_tiles(status, key),
         "range": over,
-        "charts": await _charts(view, status, key, over, _lowers(name, groups, key.key)),
+        "charts": await _charts(view, status, key, over),
         "newest": Times().show(key.time) if groups and key.time is not None else "",
         "no_writers": not writers,
         "note_command": view.curl(
             "POST", f"/v1/streams/{name}/notes", {"writer": "w1", "time": 1000, "position": {"0": 10}}
         ),
-        **tables,
+        "keys": _keys_table(view, status),
+        "writers": _writers_table(view, details, key),
+        "groups": _readers_of(view, name, groups, key),
+        "unknown": unknown_table(view, {}, found),
+        "incomplete": incomplete_table(view.address, incomplete, view.now),
+        "segments": _segments_table(view, details),
+        "journal": journal_table(view.address, "journal", entries, view.now),
     }
     trouble = status.state.text if status.state.stands_still else ""
-    return Page("stream.html", name, shows, list(tables.values()), trouble)
+    return Page("stream.html", name, shows, trouble)
 
 
 def _holder(status: StreamStatus, key: KeyStatus, writers: Mapping[str, WriterState]) -> dict[str, Any]:
@@ -136,9 +133,7 @@ def _stream_tiles(status: StreamStatus, key: KeyStatus) -> list[Tile]:
     ]
 
 
-async def _charts(
-    view: View, status: StreamStatus, key: KeyStatus, over: Range, read: Sequence[tuple[str, int]]
-) -> dict[str, Any]:
+async def _charts(view: View, status: StreamStatus, key: KeyStatus, over: Range) -> dict[str, Any]:
     """The lag and the event time. Both end with what the stream is at this moment, and where it was sealed."""
     now, marks, until = status.seen_at, await view.history.marks(status.stream, key.key, over), over.until
     since = marks.since
@@ -160,7 +155,7 @@ async def _charts(
     if key.time is None or is_epoch(key.time):
         points = sawtooth(shown, marks.sampled, end)
         lags = lag_chart(f"lag of {status.stream}", [(status.stream, points)], since, until)
-    times = time_chart(status.stream, moments, last, read, since, until)
+    times = time_chart(status.stream, moments, last, since, until)
     return {"lag": lags, "time": times, "why": why, "sealed": status.sealed and bool(shown)}
 
 
@@ -222,12 +217,6 @@ def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[
 def _bounds(stream: str, key: str, status: GroupStatus) -> tuple[int | None, int | None]:
     bounds = status.bounds[stream].get(key)
     return (None, None) if bounds is None else (bounds.lower, bounds.upper)
-
-
-def _lowers(stream: str, groups: Sequence[GroupStatus], key: str) -> list[tuple[str, int]]:
-    """How far the first few groups have read."""
-    found = [(each.group, _bounds(stream, key, each)[0]) for each in groups]
-    return [(name, lower) for name, lower in found if lower is not None][:CHART_GROUPS]
 
 
 def _readers_of(view: View, stream: str, groups: Sequence[GroupStatus], key: KeyStatus) -> Table[GroupStatus]:

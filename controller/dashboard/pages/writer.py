@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from controller.dashboard.journal import journal_table
 from controller.dashboard.limits import JOURNAL_READ, NOTES_SHOWN
@@ -24,21 +23,18 @@ async def writer_page(view: View, stream: str, name: str) -> Page:
     by_key = {key.key: key for status in found.streams for key in status.keys.values()}
     journal = partial(view.history.journal, details.last_entry, stream, JOURNAL_READ, writer=name)
     of_topics = {"refusals": (REFUSALS,), "registrations": (REGISTRATIONS,), "journal": ()}
-    tables: dict[str, Table[Any]] = {
-        "keys": _writer_keys(view, details, by_key),
-        "notes": _notes_table(view, details),
-    }
-    for each, topics in of_topics.items():
-        tables[each] = journal_table(view.address, each, await journal(topics=topics), view.now)
     shows = {
         "stream": stream,
         "stream_link": stream_link(stream),
         "name": name,
         "details": details,
         "tiles": _writer_tiles(details),
-        **tables,
+        "keys": _writer_keys(view, details, by_key),
+        "notes": _notes_table(view, details),
     }
-    return Page("writer.html", name, shows, list(tables.values()))
+    for each, topics in of_topics.items():
+        shows[each] = journal_table(view.address, each, await journal(topics=topics), view.now)
+    return Page("writer.html", name, shows)
 
 
 def _writer_tiles(details: WriterDetails) -> list[Tile]:
