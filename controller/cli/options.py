@@ -29,7 +29,8 @@ Value = TypeVar("Value")
 
 
 def option(*names: str, show_default: bool | str = True, **settings: Any) -> Callable[[Command], Command]:
-    """An option that is STRANDLINE_NAME as well, whatever the command; its help names the variable and the default."""
+    """An option that is STRANDLINE_NAME as well, whatever the command; its help names the variable and the default.
+    (A variable by click's `auto_envvar_prefix` would have the command's name in it, and the parameter's.)"""
     if isinstance(settings.get("type"), click.IntRange):
         settings.setdefault("metavar", "N")
     variable = "STRANDLINE_" + names[0].removeprefix("--").upper().replace("-", "_")

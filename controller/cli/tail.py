@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 from typing import Final
 
 import click
 from click import IntRange
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import json_option, kafka_settings_option, name_of, needs, option, settings_file
+from controller.cli.named_log import NamedLog, names_log
+from controller.cli.options import json_option, name_of, option
 from controller.cli.tail_loop import Tail, TailedLog, TailedReader
 from controller.terminal import Failure
 from strandline.errors import StrandlineError
-from strandline.logs.places import place_at
+from strandline.logs.places import KafkaTopic, Place
 
 TAIL_INTERVAL_MS: Final = 1_000
 TAIL_INTERVAL_LEAST_MS: Final = 10
@@ -31,10 +31,7 @@ def own_name() -> str:
 
 @click.command
 @click.argument("stream", type=name_of("stream"), help="the stream, in the ingestion time domain")
-@option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers")
-@option("--topic", metavar="TOPIC", help="the topic; else the one that is named like the stream")
-@kafka_settings_option
-@option("--path", type=click.Path(path_type=Path), metavar="FILE", help="an embedded log to tail instead of a topic")
+@names_log
 @option(
     "--reporter",
     type=name_of("reporter"),
@@ -55,10 +52,7 @@ def own_name() -> str:
 def command(
     client: ControllerClient,
     stream: str,
-    servers: str | None,
-    topic: str | None,
-    settings: Path | None,
-    path: Path | None,
+    log: NamedLog,
     reporter: str,
     interval_ms: int,
     once: bool,
@@ -71,17 +65,15 @@ def command(
     """
     # It goes on while the controller or the log is away, until it is told to end or refused.
     try:
-        log = _log(path, servers, topic or stream, settings)
+        tailed = _tailed(log.place(stream))
     except StrandlineError as error:
         raise Failure(str(error)) from None
-    Tail(client, log, stream, reporter, interval_ms, once, as_json).run()
+    Tail(client, tailed, stream, reporter, interval_ms, once, as_json).run()
 
 
-def _log(path: Path | None, servers: str | None, topic: str, settings: Path | None) -> TailedLog:
-    if (servers is None) == (path is None):
-        raise click.UsageError("Give --servers for a topic in Kafka, or --path for an embedded log; one of these.")
-    if path is not None:
-        return TailedReader(place_at(path).open_reader())
-    with needs("kafka"):
+def _tailed(place: Place) -> TailedLog:
+    if isinstance(place, KafkaTopic):
         from controller.cli.tail_kafka import TailedTopic
-    return TailedTopic(topic, {**settings_file(settings), "bootstrap.servers": servers})
+
+        return TailedTopic(place.topic, place.settings)
+    return TailedReader(place.open_reader())

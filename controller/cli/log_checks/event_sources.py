@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import wraps
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -22,12 +21,13 @@ from typing import Any, Final, TextIO
 import click
 
 from controller.cli.log_checks.assess.model import Arrival
-from controller.cli.options import kafka_settings_option, needs, option, settings_file
+from controller.cli.named_log import names_log
+from controller.cli.options import needs, option
 from controller.terminal import Failure
 from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, Unit, milliseconds, unit_of
 from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
-from strandline.logs.places import SERVERS, KafkaTopic, Place, place_at
+from strandline.logs.places import KafkaTopic, Place
 
 ASSESS_PORTION_EVENTS: Final = 200_000  # of a log, in memory at once, over all segments
 ASSESS_LEAST_PORTION_EVENTS: Final = 100  # of one segment
@@ -295,48 +295,10 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
             yield from batch.to_pylist()
 
 
-# -- logs ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NamedLog:
-    """The log that a command was given: an embedded one, or a topic."""
-
-    path: Path | None
-    servers: str | None
-    topic: str | None
-    settings: Path | None
-
-    @property
-    def name(self) -> str:
-        return self.path.name if self.path is not None else str(self.topic)
-
-    def place(self) -> Place:
-        """Where it is. Raises UsageError, Failure, and the errors of the log."""
-        if (self.path is None) == (self.servers is None):
-            raise click.UsageError("Name the log: --path for an embedded one, or --servers for a topic; one of these.")
-        if self.path is not None:
-            return place_at(self.path)
-        if self.topic is None:
-            raise click.UsageError("Name the topic: --topic.")
-        with needs("kafka"):
-            import confluent_kafka  # noqa: F401  # which the topic imports where it is read
-        return KafkaTopic(self.topic, {**settings_file(self.settings), SERVERS: self.servers or ""})
-
-
 def reads_log(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Adds the options that name a log, and the field and unit of its events' times. The command gets the log as
-    `log`."""
-    at = click.Path(path_type=Path)
-
-    @option(*("--path", "--log", "path"), type=at, metavar="FILE", help="the log, if it is an embedded one")
-    @option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers, if it is a topic")
-    @option("--topic", metavar="TOPIC", help="the topic; audit takes the one that is named like the stream")
-    @kafka_settings_option
-    @option("--field", metavar="NAME", help="the field with an event's time, in JSON values, or . for the whole value")
-    @option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")
-    @wraps(command)
-    def run(*given: object, path: Path, servers: str, topic: str, settings: Path, **options: object) -> int | None:
-        return command(*given, log=NamedLog(path, servers, topic, settings), **options)
-
-    return run
+    """Adds the options that name a log, and the field and unit of its events' times."""
+    field = option(
+        "--field", metavar="NAME", help="the field with an event's time, in JSON values, or . for the whole value"
+    )
+    unit = option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")
+    return names_log(field(unit(command)))

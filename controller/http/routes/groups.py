@@ -31,7 +31,6 @@ from controller.http.dependencies import (
 )
 from controller.http.shapes import sent, shaped_router
 from strandline.access import Role
-from strandline.core.config import checked
 from strandline.core.note import check_position, check_time
 from strandline.core.served_time import Moment
 from strandline.errors import InvalidConfig, InvalidNote
@@ -222,9 +221,8 @@ def describe(loaded: LoadedGroup, moment: Moment) -> GroupDescription:
 
 
 def _settings(body: GroupBody | GroupChangesBody) -> dict[str, Any]:
-    """The settings that the body has, checked."""
-    given = {name: getattr(body, name) for name in GROUP_SETTINGS}
-    return {name: checked(GROUP_SETTINGS[name], value) for name, value in given.items() if value is not UNSET}
+    """The settings that the body has, which `GroupSettings` checks."""
+    return {name: value for name in GROUP_SETTINGS if (value := getattr(body, name)) is not UNSET}
 
 
 def _start(value: Any) -> Start:  # what the body has

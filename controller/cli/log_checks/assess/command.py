@@ -18,10 +18,10 @@ from controller.cli.log_checks.event_sources import (
     EventFields,
     FileSource,
     LogSource,
-    NamedLog,
     Source,
     reads_log,
 )
+from controller.cli.named_log import NamedLog
 from controller.cli.options import duration, option
 from controller.cli.screen import Output, listing, prints
 from controller.terminal import Failure, progress

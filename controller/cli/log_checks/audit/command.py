@@ -16,7 +16,8 @@ from controller.cli import INTERRUPTED_STATUS
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.log_checks.audit.promises import AuditCounts, LateCounts, LateEvent, NotedWriter, could_have_written
 from controller.cli.log_checks.audit.run import AUDIT_WRITERS, AuditedStream, AuditRun
-from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, EventFields, NamedLog, reads_log
+from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, EventFields, reads_log
+from controller.cli.named_log import NamedLog
 from controller.cli.options import (
     key_option,
     option,
@@ -81,10 +82,10 @@ def command(
     if field is not None and record_time:
         raise click.UsageError("An event has one time: give --field or --record-time, not both.")
     audited = _stream(client, stream, key, timed=record_time or field is not None)
-    log = replace(log, topic=log.topic or stream)
-    place = log.place()
+    place = log.place(stream)
     fields = EventFields(field, unit=unit, writer=writer)
-    run = AuditRun(client, audited, place, fields, log_name=log.name, most=most, state=state, begin=begin)
+    log_name = log.path.name if log.path is not None else log.topic or stream
+    run = AuditRun(client, audited, place, fields, log_name=log_name, most=most, state=state, begin=begin)
     _check_segments(audited, str(place), run)
     run.run()
     total, late = _total(run.counts), _named(client, audited, run)
