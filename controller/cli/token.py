@@ -157,18 +157,27 @@ def list_(database: str, output: Output) -> None:
 @command.command
 @click.argument("name", type=name_of("token"), help="the token's name")
 @database_option
+@yes_option
 @json_option
-@in_time
-def revoke(name: str, database: str, as_json: bool) -> None:
-    """Revoke a token: within a second no controller of the store lets anybody in with it. Its name stays taken."""
-    from controller.storage.tokens import open_tokens, revoke_token
+def revoke(name: str, database: str, yes: bool, as_json: bool) -> None:
+    """Revoke a token: within a second no controller of the store lets anybody in with it. Its name stays taken.
 
-    with open_tokens(database) as connection:
-        revoked = revoke_token(connection, name, _now())
+    It asks first at a terminal. A script is not asked: who revokes a token in a hurry must not be stopped.
+    """
+    confirm(f"Revoke {name}? Nobody gets in with it again, and its name stays taken.", yes=yes)
+    revoked = _revoke(name=name, database=database)
     if as_json:
         say(indented({"name": name, "revoked": True}))
     else:
         say(f"{name} {'is revoked' if revoked else 'was revoked before'}")
+
+
+@in_time
+def _revoke(name: str, database: str) -> bool:
+    from controller.storage.tokens import open_tokens, revoke_token
+
+    with open_tokens(database) as connection:
+        return revoke_token(connection, name, _now())
 
 
 def _row(token: StoredToken, now: int, times: Times) -> tuple[str, ...]:

@@ -39,26 +39,35 @@ def test_the_first_token_says_that_callers_without_one_are_refused_from_now_on(s
     assert [each[0] for each in (first, second)] == [0, 0]
 
 
-def test_the_first_token_asks_at_a_terminal(tmp_path: Path) -> None:
+def test_the_first_token_and_a_revocation_ask_at_a_terminal(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
-    create = [sys.executable, "-m", "controller", "token", "create", "--database", str(store), "--role", "admin"]
+    token = [sys.executable, "-m", "controller", "token"]
 
-    def answered(name: str, by: bytes) -> tuple[int, str]:
+    def answered(*words: str, by: bytes) -> tuple[int, str]:
         here, terminal = pty.openpty()
         os.write(here, by)
         done = subprocess.run(
-            [*create, name], stdin=terminal, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60
+            [*token, *words, "--database", str(store)],
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+            timeout=60,
         )
         os.close(here)
         os.close(terminal)
         return done.returncode, done.stderr
 
-    refused = answered("anna", by=b"n\n")
+    refused = answered("create", "anna", "--role", "admin", by=b"n\n")
     assert refused[0] == 1 and "[y/N]" in refused[1] and "nothing was changed" in refused[1]
     assert not store.exists()
-    made = answered("anna", by=b"y\n")
+    made = answered("create", "anna", "--role", "admin", by=b"y\n")
     assert made[0] == 0 and "This is the first token" in made[1]
-    assert answered("ben", by=b"")[0] == 0  # nobody is asked again
+    assert answered("create", "ben", "--role", "admin", by=b"")[0] == 0  # nobody is asked again
+    code, said = answered("revoke", "ben", by=b"n\n")
+    assert code == 1 and "Revoke ben?" in said and "nothing was changed" in said
+    assert answered("revoke", "ben", "--yes", by=b"")[0] == 0
 
 
 def test_json_has_what_was_made_and_what_there_is(strandline: Run) -> None:
