@@ -93,7 +93,8 @@ class LoadedStream:
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
         self._noted_stored: set[str] = set()  # segments of which the store has a `last_noted_at`
         self._stored_counts = NOTHING_COUNTED
-        # By key, whom the last mark leaves out, and since which mark; after loading the next one writes it anew.
+        # By key, whom the last mark leaves out, and since which mark; after a mark that was not made here, the next one
+        # writes it again.
         self._excluded: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     @classmethod
@@ -184,6 +185,8 @@ class LoadedStream:
         self.counts.resume(news.counts)
         self._stored_counts = news.counts
         self._add_marks(news.marks)
+        for mark in news.marks:
+            self._excluded.pop(mark.key, None)  # retention may remove the row that marks before these refer to
         self._take_spans(spans_of(news.head.spans))
         self.find_deadline()
         self._watch(self)

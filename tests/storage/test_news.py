@@ -213,3 +213,23 @@ def test_of_a_group_and_a_stream_the_stream_shows_what_became_of_a_commit(both_s
 
 def test_what_became_of_a_commit_of_a_deleted_stream_cannot_be_told(two: Two) -> None:
     assert outcome(two.database, {T: 1}, new_stamp()) is None
+
+
+def test_whom_marks_leave_out_can_be_read_after_two_controllers_made_them_and_the_oldest_are_gone(two: Two) -> None:
+    ours, others = two.writer, two.cache
+    two.note(2, "a", "b")
+    ours.stream.exclude("a", 3)
+    two.note(3, "b")  # this mark leaves out a, and the store has so for those that follow
+    two.catch_up()
+    others.stream.include("a", 4)
+    note(others, 5, "a", "b")  # complete
+    write(two.database, others)
+    others.stream.exclude("a", 6)
+    note(others, 6, "b")
+    write(two.database, others)
+    ours.take_in(look(two.database.reader, {S: ours.known}), 0.0)
+    two.note(7, "b")
+    newest = ours.chains[""].last_seq
+    ours.prune("", newest - 1)
+    write(two.database, ours)
+    assert two.loaded().chains[""][newest].excluded == ("a",)
