@@ -37,8 +37,7 @@ from strandline.version import __version__
 from strandline.wire.controllers import ControllerReply, ControllersReply
 
 HEARTBEAT_MS: Final = 1_000  # how often the store records that somebody serves it
-PROGRAMS_BEATS: Final = 10  # heartbeats between two looks for the names of reader groups
-STATUS_BEATS: Final = 5  # and between two looks for a status that is older than its stream
+STATUS_BEATS: Final = 5  # heartbeats between two looks for a status that is older than its stream
 AWAITED_MS: Final = 50  # how often marks of other controllers are looked for, while somebody waits for some
 DUE_CHECK_MS: Final = 1_000  # how often streams are looked for that time alone should have changed
 TOKENS_REFRESH_MS: Final = 500  # how often a controller checks for new and revoked tokens
@@ -219,8 +218,6 @@ class Controller:
         for beats in itertools.count():
             await asyncio.sleep(HEARTBEAT_MS / 1000)
             try:
-                if beats % PROGRAMS_BEATS == 0:
-                    await self.status.group_names()
                 self.streams.record_held()
                 await self._beat()
                 self.streams.store_statuses()
