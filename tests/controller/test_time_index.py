@@ -1,4 +1,4 @@
-"""Offset and time within a segment, wherever its marks are. tests/source_documents has more of what they say."""
+"""Offset and time within a segment, wherever its marks are. tests/time_index has the rules."""
 
 from __future__ import annotations
 

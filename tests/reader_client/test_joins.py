@@ -10,14 +10,12 @@ import pytest
 
 from reader_client import (
     AsyncEventReader,
-    Coalescer,
     EventItem,
     EventReader,
     IdleItem,
     Join,
     ReaderGroup,
     ReaderState,
-    Watermark,
     WatermarkItem,
     map_async,
 )
@@ -137,25 +135,6 @@ def test_a_reader_goes_on_with_the_watermarks_of_each_stream(two: Two) -> None:
         assert following(reader, 1) == [WatermarkItem(9, "ship", ships)]
     with pytest.raises(InvalidConfig):
         ReaderState.from_json('{"positions": {}, "watermarks": {}, "by_stream": {"s": {"": "x"}}}')
-
-
-def test_the_documents_tree_follows_the_third_scan_through_a_reader(two: Two) -> None:
-    """merge(join(orders, ships), third): when both sides of the join sleep, the third goes on alone."""
-    orders, ships = two.orders.stream, two.ships.stream
-    join, merge, told = Join(orders, ships), Coalescer(["join", "third"]), list[Any]()
-    merge.observe("third", 50, "order"), merge.observe("third", 60, "ship")
-    two.note(two.orders, 10)
-    two.note(two.ships, 8)
-    with EventReader(two.controller.connection, two.group, "r1", two.logs, **two.options()) as reader:
-        for idle in (None, two.orders, two.ships):
-            if idle is not None:
-                two.idle(idle)
-            for item in following(reader, 2 if idle is None else 1):
-                made = join.idle(item.stream) if item.is_idle else join.observe(item.stream, item.watermark, item.key)
-                told += merge.take("join", made)
-    assert sorted(told[:2], key=str) == [Watermark("order", 10), Watermark("ship", 8)]
-    assert told[2:] == [Watermark("order", 50), Watermark("ship", 60)]
-    assert join.is_idle and (join.time(orders, "order"), join.time(ships, "ship")) == (10, 8)
 
 
 @pytest.mark.parametrize("ordered", [True, False])

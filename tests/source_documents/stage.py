@@ -63,10 +63,6 @@ class StagedStream:
     def holder(self, key: str = "") -> Any:
         return self.describe()["held_by"][key]
 
-    def state(self, writer: str) -> str:
-        found = self.controller.call("GET", f"{self.path}/writers")["writers"]
-        return str(next(each["state"] for each in found if each["writer"] == writer))
-
     def marks(self, **query: Any) -> list[dict[str, Any]]:
         return self.controller.marks(self.name, **query)
 
@@ -118,10 +114,6 @@ class StagedGroup:
     def release(self, reader: str, stream: StagedStream, position: Position) -> Any:
         body = {"epoch": self._epochs[reader], "positions": {stream.name: position}}
         return self.controller.call("POST", f"{self.path}/readers/{reader}/release", body)
-
-    def offline(self, reader: str, stream: StagedStream, position: Position) -> Any:
-        body = {"positions": {stream.name: position}}
-        return self.controller.call("POST", f"{self.path}/readers/{reader}/offline", body)["window"]
 
     def window(self) -> Any:
         return self.controller.call("GET", f"{self.path}/time-window")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.source_documents.stage import Stage, StagedStream
+from tests.source_documents.stage import Stage
 
 
 def test_figure_1_writers_set_event_time_the_controller_ingestion_time(stage: Stage) -> None:
@@ -66,72 +66,10 @@ def test_figure_5_a_mark_has_least_time_and_greatest_offsets(stage: Stage) -> No
     assert stream.marks() == [mark]
 
 
-def test_figure_5_differently_a_fast_writers_earlier_position_is_enough(stage: Stage) -> None:
-    """See docs/decisions/0002: the cut takes each writer's earliest position that will do."""
-    stream = stage.stream(min_writers=2)
-    stream.note("fast", 100, {"0": 10})
-    stream.note("fast", 200, {"0": 900})
-    (mark,) = stream.note("slow", 90, {"1": 1})["marks"]
-    assert (mark["time"], mark["cut"]) == (90, {"0": 10, "1": 1})  # the figure would say 900
-
-
-def five_marks(stage: Stage) -> StagedStream:
-    """Marks at times 1 to 5, each 10 offsets further in both segments."""
+def test_a_reader_without_a_segment_knows_that_time_goes_on(stage: Stage) -> None:
     stream = stage.stream()
     for time in range(1, 6):
         stream.note("w", time, {"0": time * 10, "1": time * 10})
-    return stream
-
-
-#   segment 0   ──┬──┬──┬──┬──┬──     one reader has read segment 0 to just before mark 5,
-#   marks         1  2  3  4  5       the other one segment 1 to just after mark 2:
-#   segment 1   ──┴──┴──┴──┴──┴──     the group's window is (2, 5)
-def test_figure_6_a_group_between_marks_has_a_window(stage: Stage) -> None:
-    stream = five_marks(stage)
-    group = stage.group(stream)
-    group.read("r1", stream, {"0": 45})
-    group.read("r2", stream, {"1": 21})
-
-    assert group.bounds(stream) == (2, 5)
-    assert stream.bounds({"0": 45, "1": 21}) == (2, 5)  # whoever asks, group or not
-
-
-def test_edge_case_before_the_first_mark_there_is_no_lower_bound(stage: Stage) -> None:
-    stream = five_marks(stage)
-    group = stage.group(stream)
-    assert group.bounds(stream) == (None, 1)
-
-    group.read("r", stream, {"0": 9, "1": 50})
-
-    assert group.bounds(stream) == (None, 5) and group.watermark() is None
-
-
-def test_edge_case_past_the_last_mark_no_upper_bound_exists(stage: Stage) -> None:
-    stream = five_marks(stage)
-    group = stage.group(stream)
-
-    group.read("r", stream, {"0": 70, "1": 99})  # it keeps up with events that nobody has noted yet
-    assert group.bounds(stream) == (5, None)
-
-    stream.note("w", 6, {"0": 80, "1": 99})
-    assert group.bounds(stream) == (5, 6)
-
-
-def test_edge_case_an_offline_readers_window_returns_to_processed_events(stage: Stage) -> None:
-    stream = five_marks(stage)
-    group = stage.group(stream)
-    group.read("alive", stream, {"0": 50})
-    group.read("dead", stream, {"1": 50})
-    assert group.bounds(stream) == (5, None)
-
-    window = group.offline("dead", stream, {"1": 19})
-
-    assert window["streams"][stream.name]["lower"] == 1
-    assert group.acquire("alive", 9)[stream.name] == {"0": 50, "1": 19}  # to be read once more, from there
-
-
-def test_a_reader_without_a_segment_knows_that_time_goes_on(stage: Stage) -> None:
-    stream = five_marks(stage)
     group = stage.group(stream)
     group.read("r1", stream, {"0": 10, "1": 10})
     assert group.look("spare")["window"]["watermarks"] == {"": 1}
@@ -163,24 +101,6 @@ def test_a_transaction_has_only_the_time_its_commit_gave(stage: Stage) -> None:
     assert stream.bounds({"0": 20}) == (1, 3)
 
 
-def test_a_vanished_writer_is_named_and_excluded_after_its_timeout(stage: Stage) -> None:
-    #   gone    10 ─────────────────────┐ 1 000 ms silent
-    #   here    50 ───────────── 60 ────▼
-    #   marks   10                      60, without gone
-    stream = stage.stream(writer_timeout_ms=1_000, min_writers=2)
-    stream.note("gone", 10, {"0": 1})
-    stream.note("here", 50, {"1": 1})
-    stage.pass_time(900)
-    stream.note("here", 60, {"1": 2})
-    assert stream.times() == [10]
-    assert (stream.holder()["writer"], stream.holder()["released_in_ms"]) == ("gone", 100)
-
-    stage.pass_time(100)
-
-    mark = stream.marks()[-1]
-    assert (mark["time"], mark["excluded"], mark["complete"]) == (60, ["gone"], False)
-
-
 #   0 ── 12 ─┬─ 1 ── 4 ──┐
 #            └─ 2 ── 5 ──┴─ 3      auto-scaling splits the stream, and merges it again
 def test_time_goes_on_over_a_split_and_a_merge(stage: Stage) -> None:
@@ -200,14 +120,3 @@ def test_time_goes_on_over_a_split_and_a_merge(stage: Stage) -> None:
 
     # With segment 1 read to its end but 2 not yet, the group is past the second mark and not at the third.
     assert reached == [(1, 2), (2, 3), (2, 3), (2, 3), (3, None)]
-
-
-def test_the_connector_emits_a_watermark_where_the_window_lets_it_advance(stage: Stage) -> None:
-    """The Flink connector's loop: a window after each event, a watermark for every lower bound that is new."""
-    stream = five_marks(stage)
-    emitted: list[int] = []
-    for offset in range(55):
-        lower = stream.window({"0": offset, "1": offset})["lower"]
-        if lower is not None and (not emitted or lower > emitted[-1]):
-            emitted.append(lower)
-    assert emitted == [1, 2, 3, 4, 5]
