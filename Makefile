@@ -38,8 +38,7 @@ bench: servers environment ## Measure everything beside its ceiling or rival, in
 pictures: servers environment ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: servers coverage ## Send a million broken requests, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run 10 000 histories of each kind, and more of the plain model for an hour, or SOAK="10000 3000000"
-	$(BIN)/python -m tests.door.fuzz --requests 1000000
+soak: servers coverage ## Replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run 10 000 histories of each kind, and more of the plain model for an hour, or SOAK="10000 3000000"
 	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster tests/demo/test_run.py
 	$(BIN)/python -m tests.chaos --store sqlite --kills $(KILLS)
 	$(BIN)/python -m tests.chaos --store postgresql --kills $(KILLS)

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from tests.served import OwnProcess
@@ -102,3 +103,8 @@ def ask(process: OwnProcess, data: bytes, trusted: ssl.SSLContext | None = None)
     """The answer to one request."""
     with Raw(process, trusted) as raw:
         return raw.send(data).answer(data.partition(b" ")[0].decode("latin-1"))
+
+
+def memory_mib(process_id: int) -> int:
+    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS"))

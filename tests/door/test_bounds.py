@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from controller.limits import DEFAULT_LIMITS
-from tests.door.fuzz import memory_mib
-from tests.door.raw import Answer, Raw
+from tests.door.raw import Answer, Raw, memory_mib
 from tests.served import OwnProcess
 from tests.tokens.test_serving import Certificate, certificate
 

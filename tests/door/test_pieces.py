@@ -100,6 +100,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield process
     finally:
         process.stop()
+    assert "request_failed" not in process.log
 
 
 @pytest.mark.parametrize("cut", [5, 60, 100])
@@ -169,3 +170,33 @@ def test_a_body_after_an_upgrade_is_no_request_of_its_own(served: OwnProcess, pi
 def test_a_line_feed_at_the_end_of_a_path_opens_nothing(guarded: OwnProcess, path: str) -> None:
     with Raw(guarded) as raw:
         assert raw.send(f"GET {path} HTTP/1.1\r\n{HOST}\r\n".encode()).answer().status in (400, 401)
+
+
+ODD_HEADERS = (
+    "Origin: null", "Origin: \x00", "Origin: \xff", "Sec-Fetch-Site: \xff", "Origin: null\r\nX-Forwarded-Host: \xff",
+    "X-Forwarded-Prefix: /<script>", "Content-Type: \xff", "Expect: 200", "Connection: ,,,", "Upgrade: \x80",
+    "Sec-WebSocket-Version: 8", "Sec-WebSocket-Key: x", "HTTP2-Settings: AAMAAABkAAQAAP__", "Authorization: Bearer",
+    "Authorization: Bearer \xff", "Origin: http://127.0.0.1\r\nCookie: strandline_token=\xff; a=b", "Cookie: a;;=",
+    "X-Request-Id: a\tb", "X-Request-Id: " + "a" * 200, "Last-Event-ID: \x80", "Strandline-Seen: \xff",
+    "Range: bytes=0-", "If-None-Match: *", "Host:", "Host: \xff", "Host: a b", "Host: [::1]:1",
+    "Host: 127.0.0.1:99999999", "Host: evil.example", "Content-Length: -1", "Content-Length: 5, 5",
+    "Content-Length: 99999999999999999999", "Transfer-Encoding: chunked, chunked", "Transfer-Encoding : x",
+    "\x00: a", "a b: c", ": d", "no colon", " folded", "X-A: \x0b\x0c", "X: " + "y" * 20_000,
+)  # fmt: skip
+ASKED = (
+    *("GET /v1/streams", "GET /v1/streams/s/marks", "GET /v1/streams/s/marks/live?after=none", "GET /", "GET /sign-in"),
+    *("POST /sign-in", "POST /sign-out", "POST /v1/streams/s/notes", "DELETE /v1/streams/none", "GET /%ff%00"),
+)
+
+
+@pytest.mark.parametrize("token", [None, READER], ids=["stranger", "reader"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_no_header_is_a_fault_of_the_controller(guarded: OwnProcess, asked: str, token: str | None) -> None:
+    for odd in ODD_HEADERS:
+        names = () if odd.startswith("Host") else (HOST.strip(),)
+        shown = () if token is None or odd.startswith("Authorization") else (bearer(token).strip(),)
+        head = "\r\n".join([f"{asked} HTTP/1.1", *names, *shown, odd, "Connection: close", "", ""])
+        with Raw(guarded) as raw, suppress(OSError):  # a request of which nothing can be made may end unanswered
+            status = raw.send(head.encode("latin-1")).socket.recv(12)[9:]
+            assert status in (b"", b"200", b"204", b"303", b"400", b"401", b"403", b"404", b"409", b"413", b"415",
+                              b"417", b"421", b"422", b"431", b"501"), (odd, status)  # fmt: skip
