@@ -103,40 +103,6 @@ def test_the_words_name_the_value_and_what_would_be_right() -> None:
         made.note(replace(FINE, epoch=7), NOW)
 
 
-def test_an_equal_time_is_fine_and_a_position_may_leave_segments_out() -> None:
-    made = stream()
-    assert not made.note(replace(FINE, position={"10": 3}), NOW).late
-    assert made.note(replace(FINE, times={"": 101}, position={}), NOW).marks[0].cut.offset("10") == 3
-
-
-def test_what_a_successor_implies_is_not_compared() -> None:
-    made = stream()
-    made.note(replace(FINE, position={"10": 1}), NOW)
-    assert made.note(replace(FINE, times={"": 101}, position={"9": 2, "10": 1}), NOW).marks
-
-
-def test_an_empty_position_is_fine_while_nothing_is_written() -> None:
-    made = Stream("s", StreamConfig(mark_interval_ms=0), SegmentGraph.equal_shares(1, 0), now=0)
-    (mark,) = made.note(Note(writer="w", times={"": 5}, position={}), 0).marks
-    assert (mark.time, len(mark.cut)) == (5, 0)
-
-
-def test_the_stored_time_of_one_key_refuses_nothing_in_another() -> None:
-    made = stream()
-    assert made.note(replace(FINE, times={"other": 1}), NOW).marks[0].key == "other"
-
-
-@pytest.mark.parametrize("call", ["idle", "close"])
-def test_idle_and_close_are_fenced_too(call: str) -> None:
-    made = stream()
-    made.register("w", None, NOW)
-    made.drain()
-    with pytest.raises(Fenced):
-        getattr(made, call)("w", 1, NOW)
-    assert not made.drain()
-    getattr(made, call)("w", 2, NOW)
-
-
 def test_closing_ends_the_epoch_and_closing_again_is_harmless() -> None:
     made = stream()
     made.close("w", 1, NOW)

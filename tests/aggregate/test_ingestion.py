@@ -4,31 +4,11 @@ from typing import Any
 
 import pytest
 
-from strandline.errors import WrongDomain
-from tests.aggregate.book import START_MS, Book
+from tests.aggregate.book import Book
 
 
 def ingestion(**settings: Any) -> Book:
     return Book(time_domain="ingestion", **settings)
-
-
-def test_a_tail_report_makes_a_mark_unless_a_writer_holds() -> None:
-    book = ingestion(mark_interval_ms=60_000)
-    book.note("t", book.now, {"0": 1, "1": 1}, tail=True)
-    book.after(10).note("t", book.now, {"0": 2, "1": 2}, tail=True)
-    assert book.times() == [START_MS, START_MS + 10]
-    book.register("w")
-    book.after(10).note("t", book.now, {"0": 3, "1": 2}, tail=True)
-    assert book.times() == [START_MS, START_MS + 10]
-
-
-def test_ingestion_has_no_times_by_key_and_event_no_tail() -> None:
-    with pytest.raises(WrongDomain):
-        ingestion().note("a", START_MS, key="order")
-    with pytest.raises(WrongDomain):
-        ingestion().register("a", "order")
-    with pytest.raises(WrongDomain):
-        Book().note("t", START_MS, tail=True)
 
 
 def resting(**settings: Any) -> Book:
@@ -37,16 +17,6 @@ def resting(**settings: Any) -> Book:
     book.note("a", book.now, {"0": 1})
     book.call("idle", "a", None)
     return book
-
-
-def test_at_rest_time_follows_the_clock_and_nothing_is_stored() -> None:
-    book = resting()
-    made = len(book.marks)
-    book.after(10_000).call("advance")
-    mark = book.stream.resting(book.now)
-    assert mark is not None
-    assert (mark.time, mark.complete, dict(mark.cut.items())) == (book.now - 100, True, {"0": 1})
-    assert (len(book.marks), book.stream.next_wake()) == (made, None)
 
 
 @pytest.mark.parametrize(("margin_ms", "idle_lag_ms"), [(0, 100), (60, 100), (3_000, 100), (3_000, 0)])
@@ -64,52 +34,6 @@ def test_what_other_caches_may_show_of_a_rest_is_below_no_mark_and_floor_after_i
     assert answer.floor == elsewhere.time <= book.now
     assert book.marks[-1].time >= elsewhere.time
     assert not answer.late
-
-
-def test_no_rest_while_a_reporter_is_silent_without_having_said_idle() -> None:
-    book = resting(writer_timeout_ms=50, forget_after_ms=1_000)
-    book.note("b", book.now)
-    book.after(500).call("advance")
-    assert book.stream.resting(book.now) is None
-    book.after(50 + 1_000 - 500 - 1)
-    assert book.stream.resting(book.now) is None
-    book.after(1)  # since it was lost, which was after 50 ms
-    assert book.stream.resting(book.now) is not None
-
-
-@pytest.mark.parametrize(
-    ("what", "arguments"),
-    [
-        ("register", ("a", None)),
-        ("register", ("new", None)),
-        ("close", ("a", None)),
-        ("exclude", ("a",)),
-        ("configure", ({"idle_lag_ms": 5_000},)),
-        ("evaluate", ("",)),
-        ("seal", ({},)),
-    ],
-)
-def test_any_call_that_ends_idle_advance_stores_its_time(what: str, arguments: tuple[object]) -> None:
-    book = resting()
-    book.after(1_000).call(what, *arguments)
-    assert book.last.time == book.now - 100
-
-
-def test_a_note_ending_idle_advance_is_judged_by_its_time() -> None:
-    book = resting()
-    answer = book.after(1_000).note("a", book.now - 300, {"0": 2})
-    assert (answer.late, answer.floor, book.last.time) == (True, book.now - 100, book.now - 100)
-
-
-def test_a_delayed_mark_is_never_below_the_idle_advance_told() -> None:
-    book = ingestion(mark_interval_ms=1_000, idle_lag_ms=10)
-    book.note("a", book.now)
-    book.after(100).note("a", book.now)
-    book.call("idle", "a", None)
-    told = book.after(500).stream.resting(book.now)
-    assert told is not None
-    book.after(600).call("advance")
-    assert book.last.time >= told.time
 
 
 def test_a_lost_reporter_that_prevents_idle_advance_is_named() -> None:

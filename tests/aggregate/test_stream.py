@@ -31,22 +31,6 @@ def test_a_call_that_changes_nothing_leaves_nothing_to_be_stored() -> None:
         assert not book.stream.drain(), what
 
 
-def test_marks_of_one_note_come_in_the_order_of_their_keys() -> None:
-    book = Book()
-    said = Note(writer="a", times={"ship": 1, "order": 2, "bill": 3}, position={})
-    assert [mark.key for mark in book.stream.note(said, book.now).marks] == ["bill", "order", "ship"]
-
-
-def test_nobody_holds_time_while_a_mark_awaits_its_interval() -> None:
-    book = Book(mark_interval_ms=1_000)
-    book.note("a", 10)
-    assert book.holder() == "a"
-    book.note("a", 20)
-    assert book.holder() is None
-    book.call("idle", "a", None)
-    assert book.holder() is None
-
-
 # -- segments --------------------------------------------------------------------------------------------------------
 
 
@@ -86,25 +70,6 @@ def test_a_segment_missing_from_the_log_is_removed_wherever_noted() -> None:
 # -- the store -------------------------------------------------------------------------------------------------------
 
 
-def test_a_reloaded_stream_goes_on_where_it_was_without_changes() -> None:
-    book = Book(writer_timeout_ms=100, min_writers=2)
-    epoch = book.register("a").epoch
-    book.note("a", 50, {"0": 5})
-    book.note("b", 10, {"1": 1})
-    book.call("truncate", {"0": 1})
-
-    book.restart()
-
-    assert not book.stream.drain()
-    assert (book.holder(), book.stream.next_wake(), book.stream.clock) == ("b", book.now + 100, book.now)
-    assert book.stream.head == Cut({"0": 1})
-    assert book.register("a").epoch == epoch + 1
-    book.note("b", 20)
-    assert (book.last.seq, book.last.time, book.cut()) == (2, 20, {"0": 5, "1": 1})
-    book.after(100).call("advance")
-    assert (book.state("a"), book.state("b")) == ("timed_out", "timed_out")
-
-
 STEPS = st.lists(
     st.sampled_from(["note", "note", "again", "note", "mark", "drain", "begin again", "forget"]), max_size=60
 )
@@ -138,23 +103,6 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
                 stored = [each for each in stored if each.time > last_time]  # who has the mark can forget it too
                 assert stored == [each for each in key_state.history if each.time > last_time]
                 assert key_state.drain() == (False, [])
-
-
-def history(*times: int, last_time: int | None, bound: int) -> list[int]:
-    """What is kept of these notes; the last mark was made before the last of them."""
-    key_state = KeyState(Phase.NOTED)
-    for time in times:
-        key_state.note(time, Cut({"0": time}), None, last_time if time == times[-1] else None, bound)
-    return [entry.time for entry in key_state.history]
-
-
-def test_a_full_history_drops_passed_notes_first_then_every_second() -> None:
-    assert history(20, 30, 40, last_time=20, bound=2) == [30, 40]
-    assert history(20, 30, 40, last_time=None, bound=2) == [20, 40]
-    assert history(1, 2, 3, 4, 5, last_time=None, bound=4) == [1, 3, 5]
-    key_state = KeyState(Phase.NOTED, history=[KeptNote(time, NOTHING, None) for time in (10, 20, 30)])
-    key_state.drop_passed(20)
-    assert [entry.time for entry in key_state.history] == [30]
 
 
 def test_a_cut_shows_itself_in_order() -> None:

@@ -2,73 +2,10 @@
 
 import pytest
 
-from strandline.core.served_time import SERVED_GAP_MS
 from strandline.core.silence import SILENT_PER_CALL
 from strandline.errors import InvalidName, TooMany
 from strandline.limits import KEYS_PER_STREAM
 from tests.aggregate.book import Book
-
-
-def test_a_writer_that_joins_holds_time_at_its_floor_until_it_notes() -> None:
-    book = Book()
-    book.note("a", 100)
-    assert book.register("b").floors == {"": 100}
-    assert book.state("b") == "joined"
-    book.note("a", 200)
-    assert (book.times(), book.holder()) == ([100], "b")
-    assert book.note("b", 150).floor is None
-    assert book.times() == [100, 150]
-
-
-def test_the_first_note_of_a_joined_writer_below_its_floor_is_late() -> None:
-    book = Book()
-    book.note("a", 100)
-    assert book.register("b").floors == {"": 100}
-    answer = book.note("b", 50)
-    assert (answer.late, answer.floor, book.state("b")) == (True, 100, "behind")
-    again = book.note("b", 50)
-    assert (again.late, again.floor) == (True, 100)
-
-
-def test_one_that_is_skipped_is_named_until_it_catches_up() -> None:
-    book = Book(late_writers="skip")
-    book.note("a", 100)
-    book.note("b", 60)
-    book.note("a", 200)
-    assert (book.last.time, book.last.excluded, book.last.complete) == (200, ("b",), False)
-    assert book.note("b", 250).floor == 200
-    book.note("a", 300)
-    assert (book.last.time, book.last.excluded) == (250, ())
-
-
-def test_silence_does_not_count_while_nobody_serves() -> None:
-    book = Book(writer_timeout_ms=100)
-    book.note("a", 10)
-    book.note("b", 20)
-    book.after(60)
-    book.unserved.until = book.now
-    for _ in range(9):
-        book.after(SERVED_GAP_MS + 1).call("advance")
-    held = book.stream.held_by("", book.now)
-    assert held is not None and (held.writer, held.last_heard_ms_ago, held.released_in_ms) == ("a", 60, 40)
-    book.unserved.serve(book.now)
-    book.after(39).call("advance")
-    assert book.state("a") == "active"
-    book.after(1).call("advance")
-    assert book.state("a") == "timed_out"
-
-
-def test_a_writer_heard_during_an_outage_gets_its_full_timeout() -> None:
-    book = Book(writer_timeout_ms=100)
-    book.note("a", 10)
-    book.after(99)
-    book.unserved.until = book.now
-    book.after(5_000).note("a", 20)
-    book.after(5_000).unserved.serve(book.now)
-    book.after(99).call("advance")
-    assert book.state("a") == "active"
-    book.after(1).call("advance")
-    assert book.state("a") == "timed_out"
 
 
 def test_very_many_writers_that_fall_silent_time_out_a_number_at_each_call() -> None:
