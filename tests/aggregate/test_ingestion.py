@@ -19,6 +19,16 @@ def resting(**settings: Any) -> Book:
     return book
 
 
+def test_at_rest_time_follows_the_clock_and_nothing_is_stored() -> None:
+    book = resting()
+    made = len(book.marks)
+    book.after(10_000).call("advance")
+    mark = book.stream.resting(book.now)
+    assert mark is not None
+    assert (mark.time, mark.complete, dict(mark.cut.items())) == (book.now - 100, True, {"0": 1})
+    assert (len(book.marks), book.stream.next_wake()) == (made, None)
+
+
 @pytest.mark.parametrize(("margin_ms", "idle_lag_ms"), [(0, 100), (60, 100), (3_000, 100), (3_000, 0)])
 def test_what_other_caches_may_show_of_a_rest_is_below_no_mark_and_floor_after_its_end(
     margin_ms: int, idle_lag_ms: int

@@ -58,6 +58,17 @@ def test_the_head_moves_to_what_is_gone_and_never_back() -> None:
     assert dict(book.stream.head.items()) == {"0": 5, "1": 2}
 
 
+def test_sealing_closes_writers_and_makes_the_last_mark() -> None:
+    book = Book(min_writers=5)
+    book.note("a", 100, {"0": 3})
+    book.note("b", 140, {"1": 4})
+    book.note("c", 90)
+    book.call("close", "c", None)
+    book.call("seal", {})
+    assert (book.times(), book.cut(), book.last.excluded) == ([140], {"0": 3, "1": 4}, ())
+    assert (book.state("a"), book.state("b"), book.state("c")) == ("closed", "closed", "closed")
+
+
 def test_a_stream_does_not_end_below_its_head() -> None:
     book = Book()
     book.note("a", 100, {"0": 3})

@@ -49,40 +49,6 @@ def test_unordered_results_come_at_once_and_watermarks_wait() -> None:
     assert work.complete(e2, "B") == [*done("b"), wm(20)]
 
 
-def test_unordered_watermarks_come_up_to_the_first_unfinished_stretch() -> None:
-    #   in        e1  order 1  e2  ship 1  e3  order 2
-    #   results   e2: e2       e1: e1 order 1 ship 1      e3: e3 order 2
-    work: UnorderedWork[str, str, Watermark] = UnorderedWork(3)
-    e1 = work.submit("a")
-    work.behind("order", wm(1, "order"))
-    e2 = work.submit("b")
-    work.behind("ship", wm(1, "ship"))
-    e3 = work.submit("c")
-    work.behind("order", wm(2, "order"))
-    assert work.complete(e2, "B") == done("b")
-    assert work.complete(e1, "A") == [*done("a"), wm(1, "order"), wm(1, "ship")]
-    assert work.complete(e3, "C") == [*done("c"), wm(2, "order")]
-
-
-@BOTH
-def test_a_watermark_with_nothing_before_it_comes_out_at_once(kind: Kind) -> None:
-    work = kind(2)
-    assert work.behind("", wm(10)) == [wm(10)]
-    ticket = work.submit("a")
-    assert work.complete(ticket, "A") == done("a")
-    assert work.behind("", wm(20)) == [wm(20)]
-
-
-@BOTH
-def test_keys_that_take_turns_behind_one_item_do_not_pile_up(kind: Kind) -> None:
-    work = kind(1)
-    ticket = work.submit("a")
-    for value in range(500):
-        work.behind("order", wm(value, "order"))
-        work.behind("ship", wm(value, "ship"))
-    assert work.complete(ticket, "A") == [*done("a"), wm(499, "order"), wm(499, "ship")]
-
-
 @BOTH
 def test_the_capacity_bounds_what_is_under_way_and_the_refusal_changes_nothing(kind: Kind) -> None:
     work = kind(2)
@@ -97,15 +63,6 @@ def test_the_capacity_bounds_what_is_under_way_and_the_refusal_changes_nothing(k
     work.complete(e1, "A")
     assert not work.full
     assert work.submit("c").number == 2
-
-
-def test_ordered_a_result_that_waits_for_its_turn_still_counts() -> None:
-    work: OrderedWork[str, str, Watermark] = OrderedWork(2)
-    e1, e2 = work.submit("a"), work.submit("b")
-    assert work.complete(e2, "B") == []
-    assert (len(work), work.full) == (2, True)
-    work.complete(e1, "A")
-    assert len(work) == 0
 
 
 def test_unordered_work_behind_a_stuck_item_takes_no_more_room_with_time() -> None:

@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strandline.core.coalesce import Coalescer, Emission, Idle, Join, Watermark
-from strandline.errors import InputDone, WatermarkWentBack
 
 KEYS = ("", "order", "ship")
 
@@ -168,21 +167,6 @@ def test_a_join_forwards_each_key_over_the_active_inputs_that_have_it(case: tupl
     for key in KEYS:
         waits_for = [(time, input) for input, time in state.times(key).items() if input in state.active()]
         assert join.held_by(key) == (min(waits_for)[1] if waits_for else None)
-
-
-@given(inputs_and_calls, modes)
-def test_a_refused_call_changes_nothing(case: tuple[int, list[Call]], mode: str) -> None:
-    inputs, calls = case
-    told_all, told_legal = Coalescer(inputs, mode), Coalescer(inputs, mode)
-    accepted: list[Call] = []
-    for call in calls:
-        try:
-            out = tell(told_all, call)
-        except (WatermarkWentBack, InputDone):
-            continue
-        accepted.append(call)
-        assert out == tell(told_legal, call)
-    assert accepted == legal(calls)
 
 
 @given(inputs_and_calls, modes)

@@ -33,22 +33,6 @@ def test_an_equal_or_lower_value_is_refused_and_changes_nothing(value: int) -> N
     assert merged.observe(1, 30) == [wm(30)]  # input 0 did not wake
 
 
-def test_a_waking_input_with_an_old_time_holds_the_watermark() -> None:
-    #   input 0   10  i           e       25
-    #   input 1           20  30      40
-    #   out       .   .   20  30  .   .   .     and 35 of input 0 gives 35
-    merged = Coalescer(2)
-    merged.observe(0, 10)
-    merged.idle(0)
-    merged.observe(1, 20)
-    assert merged.observe(1, 30) == [wm(30)]
-    assert merged.event(0) == []
-    assert merged.observe(1, 40) == []
-    assert merged.observe(0, 25) == []
-    assert merged.held_by() == 0
-    assert merged.observe(0, 35) == [wm(35)]
-
-
 CALLS_AFTER_DONE: list[tuple[str, Callable[[Coalescer], object]]] = [
     ("observe", lambda merged: merged.observe("a", 99)),
     ("event", lambda merged: merged.event("a")),

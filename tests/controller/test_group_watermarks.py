@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from strandline.core.coalesce import Coalescer, combine, holder
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
 GROUP = "/v1/reader-groups/g"
@@ -85,51 +80,3 @@ def test_a_stream_that_counts_is_not_told_where_the_group_stands(group: Any) -> 
     assert watermark(group) == 100
     assert note_on_s(group, 150, 2) == (False, None)
     assert group.call("PUT", "/v1/streams/t/writers/new")["floor"] == 300
-
-
-NAMES = ("a", "b", "c")
-STEPS = st.lists(st.tuples(st.sampled_from(NAMES), st.one_of(st.none(), st.integers(1, 30))), max_size=30)
-
-
-Bounds = dict[str, dict[str, int | None]]
-
-
-def bounds_after(
-    steps: list[tuple[str, int | None]], on_all_idle: str = "hold"
-) -> Iterator[tuple[Bounds, list[str], Coalescer]]:
-    """After each step, the streams' bounds, who is idle, and a coalescer that heard the same.
-
-    A time is by how much the input's own rises; `None`: it falls asleep.
-    """
-    coalescer = Coalescer(NAMES, on_all_idle)
-    lowers: dict[str, int | None] = dict.fromkeys(NAMES)
-    idle: set[str] = set()
-    for name, time in steps:
-        if time is None:
-            idle.add(name)
-            coalescer.idle(name)
-        else:
-            idle.discard(name)
-            lowers[name] = risen = (lowers[name] or 0) + time
-            coalescer.observe(name, risen)
-        yield {each: {"": lowers[each]} for each in NAMES}, sorted(idle), coalescer
-
-
-@pytest.mark.parametrize("on_all_idle", ["hold", "jump"])
-@given(steps=STEPS)
-def test_who_looks_after_every_step_is_told_what_a_coalescer_emits(
-    on_all_idle: str, steps: list[tuple[str, int | None]]
-) -> None:
-    held: dict[str, int] = {}
-    for bounds, idle, coalescer in bounds_after(steps, on_all_idle):
-        watermarks, held = combine(bounds, idle, held, jump=on_all_idle == "jump")
-        assert watermarks[""] == coalescer.value()
-
-
-@given(STEPS)
-def test_the_stream_that_is_named_is_one_that_the_coalescer_waits_for(steps: list[tuple[str, int | None]]) -> None:
-    for bounds, idle, coalescer in bounds_after(steps):
-        named, waited_for = holder(bounds, idle, ""), coalescer.held_by()
-        assert (named is None) == (waited_for is None)
-        if named is not None:
-            assert bounds[named] == bounds[str(waited_for)] and named not in idle

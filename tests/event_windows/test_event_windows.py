@@ -129,16 +129,6 @@ def test_a_time_lies_in_these_windows(kind: WindowKind, time: int, spans: list[t
     assert kind.spans(time) == [TimeSpan(*each) for each in spans]
 
 
-def test_a_session_is_extended_by_what_comes_between() -> None:
-    #     0         5         9  12          gap 5: the event at 4 ties both together
-    windows = EventWindows[int](Session(5))
-    windows.add(0, 0)
-    windows.add(8, 8)
-    windows.add(4, 4)
-    assert windows.advance(12) == []
-    assert windows.advance(13) == [Closed(0, 13, None, (0, 8, 4))]
-
-
 #   windows   0 ─── 10 ─── 20 ─── 30        b is there up to 10, c up to 25, d not at all
 def test_a_window_is_without_the_writers_that_are_not_there_up_to_its_end() -> None:
     windows = EventWindows[int](Tumbling(10))
@@ -152,23 +142,6 @@ def test_a_window_is_without_the_writers_that_are_not_there_up_to_its_end() -> N
     windows.add(45, 45)
     assert [each.without for each in windows.advance(40, {"d": None})] == [("d",)]
     assert [each.complete for each in windows.finish()] == [True]
-
-
-def test_a_bound_that_goes_back_closes_nothing_and_opens_nothing_again() -> None:
-    windows = EventWindows[str](Tumbling(10))
-    windows.add(5, "a")
-    assert windows.advance(10) == [Closed(0, 10, None, ("a",))]
-    assert windows.advance(3) == windows.advance(None) == []
-    assert windows.add(5, "again") is False
-
-
-def test_more_events_than_the_capacity_are_refused_with_nothing_changed() -> None:
-    windows = EventWindows[str](Sliding(10, 5), capacity=3)
-    windows.add(12, "a")
-    with pytest.raises(QueueFull):
-        windows.add(13, "b")
-    assert len(windows) == 2
-    assert [each.events for each in windows.finish()] == [("a",), ("a",)]
 
 
 def test_a_size_that_is_none_is_refused() -> None:
@@ -201,15 +174,6 @@ def test_as_many_overlaps_and_as_few_events_as_are_allowed_are_taken() -> None:
     assert windows.add(1, "a")
     with pytest.raises(QueueFull):
         windows.add(2, "b")
-
-
-def test_an_event_below_the_bound_joins_an_open_session() -> None:
-    #     2     4        8  9          gap 5: [2, 7) alone would be over
-    windows = EventWindows[int](Session(5))
-    windows.add(4, 4)
-    assert windows.advance(8) == []
-    assert windows.add(2, 2)
-    assert windows.advance(9) == [Closed(2, 9, None, (4, 2))]
 
 
 def test_a_time_that_is_none_is_refused_and_changes_nothing() -> None:

@@ -90,16 +90,6 @@ def test_events_come_once_in_order_and_settled_positions_are_done(steps: list[tu
                 assert position == progress.positions()["s"][each[1]] == there[each]
 
 
-def test_an_event_is_read_when_given_and_settled_when_done() -> None:
-    progress = fed(0, 1, 2)
-    take(progress), take(progress)
-    assert (progress.positions(), progress.settled()) == ({"s": {"a": 2}}, {"s": {"a": 0}})
-    progress.done(A, 1)
-    assert progress.settled() == {"s": {"a": 0}}
-    progress.done(A, 0)
-    assert progress.settled() == progress.positions() == {"s": {"a": 2}}
-
-
 def test_settling_up_to_an_offset_is_being_done_with_all_below_it() -> None:
     progress = fed(0, 1, 2)
     take(progress), take(progress), take(progress)
@@ -149,12 +139,6 @@ def test_a_segment_lost_and_regained_between_two_calls_is_read_again() -> None:
     assert progress.take() is None  # what it had fetched was dropped with the segment
 
 
-def test_a_segment_told_to_be_further_ahead_goes_on_from_there() -> None:
-    progress = fed(0, 1, 2)
-    progress.adopt({"s": {"a": 3}})
-    assert (progress.positions(), progress.take()) == ({"s": {"a": 3}}, None)
-
-
 def test_a_segment_is_finished_when_all_of_it_is_read() -> None:
     progress = fed(0)
     assert progress.wanting() == []
@@ -200,16 +184,6 @@ def test_a_reader_takes_its_share_and_gives_up_the_surplus() -> None:
     assert progress.surplus(1) == [B, ("s", "c")]  # not the one of which something is here
 
 
-def test_the_next_event_is_from_the_segment_furthest_behind() -> None:
-    bounds = {"s/a": [10, 10, 40], "s/b": [20, 30, 50]}
-    progress = Progress[Event](lambda segment, offset: bounds[segment][offset])
-    progress.adopt({"s": {"a": 0, "b": 0}})
-    for place in (A, B):
-        progress.feed(place, [Event(0), Event(1), Event(2)], 3, 3)
-    taken = [progress.take() for _ in range(6)]
-    assert [each[0][1] for each in taken if each is not None] == ["a", "a", "b", "b", "a", "b"]
-
-
 def test_no_segment_is_skipped_for_one_with_a_later_bound() -> None:
     """50 segments, each with 10 events of which every second one has a later bound."""
     bounds = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
@@ -249,23 +223,6 @@ def test_an_event_out_of_place_is_refused() -> None:
         progress.feed(A, [Event(3), Event(3)], 5, 5)
 
 
-def test_a_report_about_what_was_lost_meanwhile_is_of_no_matter() -> None:
-    progress = fed(0)
-    progress.done(A, take(progress).offset)
-    told = {"s": {"a": 1, "b": 7}, "gone": {"0": 3}}
-    progress.reported(News(told, told))
-    assert (progress.news(), progress.positions()) == (News({}, {}), {"s": {"a": 1}})
-
-
-def test_without_bounds_segments_take_turns() -> None:
-    progress = Progress[Event]()
-    progress.adopt({"s": {"a": 0, "b": 0}})
-    for place in (A, B):
-        progress.feed(place, [Event(0), Event(1)], 2, 2)
-    taken = [progress.take() for _ in range(4)]
-    assert [each[0][1] for each in taken if each is not None] == ["a", "b", "a", "b"]
-
-
 def many(bound: Bound, events: int = 20) -> Progress[Event]:
     """Sixteen segments: one is taken from three times before all are looked at again."""
     progress = Progress[Event](bound)
@@ -289,20 +246,6 @@ def test_an_older_fetched_event_interrupts_the_segment_being_read() -> None:
     taken = progress.take()
     assert taken is not None
     assert taken[0] == ("s", "z")
-
-
-def test_a_returning_segment_takes_a_new_segments_turn() -> None:
-    progress = Progress[Event]()
-    progress.adopt({"s": {"a": 0, "b": 0}})
-    for place in (A, B):
-        progress.feed(place, [Event(0), Event(1)], 2, 2)
-    assert [each[0] for each in (progress.take(), progress.take()) if each is not None] == [A, B]
-    progress.adopt({"s": {"a": 1}})
-    progress.adopt({"s": {"a": 1, "b": 1}})
-    progress.feed(B, [Event(1)], 2, 2)
-    taken = progress.take()
-    assert taken is not None
-    assert taken[0] == B
 
 
 def test_a_segment_lost_while_being_read_is_not_continued() -> None:

@@ -108,52 +108,16 @@ def test_a_pruned_index_continues_at_the_oldest_mark_left() -> None:
     assert time_index(chain, "0", 0, token=1) == ([IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)], 5)
 
 
-def test_before_the_first_entry_there_is_no_bound() -> None:
-    marks = MarkChain(marks_of((40, AT_12_00), (85, AT_12_04)))
-    assert bound_at(marks, "0", 39) is None
-    assert bound_at(marks, "0", 40) == AT_12_00
-    assert time_index(marks, "0", 39) == ([IndexEntry(40, AT_12_00), IndexEntry(85, AT_12_04)], 2)
-
-
 def test_a_segment_no_cut_reaches_starts_at_the_last_mark() -> None:
     assert time_index(MarkChain(FIVE), "7") == ([IndexEntry(0, AT_12_04)], 5)
     assert bound_at(MarkChain(FIVE), "7", 0) == AT_12_04
 
 
-def test_without_marks_there_are_no_entries() -> None:
-    assert time_index(MarkChain([]), "0") == ([], 0)
-    assert bound_at(MarkChain([]), "0", 5) is None
-
-
-class TestInTheIngestionDomain:
-    """There a segment holds nothing older than itself."""
-
-    def test_a_new_segment_starts_with_its_creation_time(self) -> None:
-        marks = MarkChain(marks_of((40, AT_12_00), (85, AT_12_04)))
-        entries, token = time_index(marks, "0", created_at=AT_11_55)
-        assert entries == [IndexEntry(0, AT_11_55), IndexEntry(40, AT_12_00), IndexEntry(85, AT_12_04)]
-        assert token == 2
-
-    def test_marks_up_to_the_creation_time_add_nothing_to_it(self) -> None:
-        entries, token = time_index(MarkChain(FIVE), "0", created_at=AT_12_01)
-        assert (entries, token) == ([IndexEntry(0, AT_12_01), IndexEntry(85, AT_12_04)], 5)
-
-    def test_a_mark_with_nothing_of_the_segment_may_say_more(self) -> None:
-        entries, _ = time_index(MarkChain(FIVE), "0", created_at=AT_11_55)
-        assert entries[0] == IndexEntry(0, AT_11_58)
-
-    def test_a_later_mark_at_or_below_the_offset_comes_first(self) -> None:
-        entries, _ = time_index(MarkChain(FIVE), "0", 50, created_at=AT_11_55)
-        assert entries == [IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)]
-
-    def test_the_creation_time_comes_once_also_with_a_limit(self) -> None:
-        marks = MarkChain(marks_of((40, AT_12_00), (85, AT_12_04)))
-        entries, token = time_index(marks, "0", limit=1, created_at=AT_11_55)
-        assert (entries, token) == ([IndexEntry(0, AT_11_55)], 0)
-        assert time_index(marks, "0", 0, token, 1, created_at=AT_11_55) == ([IndexEntry(40, AT_12_00)], 1)
-
-    def test_without_marks_the_creation_time_is_all_there_is(self) -> None:
-        assert time_index(MarkChain([]), "0", 9, created_at=AT_12_00) == ([IndexEntry(0, AT_12_00)], 0)
+def test_the_creation_time_of_an_ingestion_segment_comes_once_also_with_a_limit() -> None:
+    marks = MarkChain(marks_of((40, AT_12_00), (85, AT_12_04)))
+    entries, token = time_index(marks, "0", limit=1, created_at=AT_11_55)
+    assert (entries, token) == ([IndexEntry(0, AT_11_55)], 0)
+    assert time_index(marks, "0", 0, token, 1, created_at=AT_11_55) == ([IndexEntry(40, AT_12_00)], 1)
 
 
 def some_marks(random: Random) -> list[Mark]:
@@ -213,8 +177,3 @@ def test_a_call_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
 def test_a_mark_without_an_offset_outweighs_a_segments_creation_time() -> None:
     assert time_index(MarkChain(marks_of((0, 100))), "0", created_at=50) == ([IndexEntry(0, 100)], 1)
     assert time_index(MarkChain(marks_of((7, 100))), "0", created_at=50) == ([IndexEntry(0, 50), IndexEntry(7, 100)], 1)
-
-
-def test_a_token_of_none_of_the_marks_begins_with_the_first() -> None:
-    marks = MarkChain(marks_of((7, 100), (9, 200)))
-    assert time_index(marks, "0", token=0) == time_index(marks, "0") == ([IndexEntry(7, 100), IndexEntry(9, 200)], 2)

@@ -29,16 +29,12 @@ from strandline.wire.groups import (
     GroupDescription,
     GroupLag,
     GroupWindow,
-    KeyWindow,
     ReaderAnswer,
-    SegmentLag,
     Start,
-    StreamWindow,
 )
 from strandline.wire.journal import JournalPage
 from strandline.wire.streams import (
     EvaluatedReply,
-    HolderReply,
     MarksAt,
     MarksPage,
     NoteAnswer,
@@ -123,12 +119,6 @@ def test_a_mark_comes_back_with_its_frontier_for_a_cut(mark: Mark) -> None:
 
 
 @given(marks())
-def test_the_frontier_of_a_mark_closes_to_the_same_cut(mark: Mark) -> None:
-    back = shapes.read(WireMark, sent(streams.wire_mark(mark, graph())))
-    assert graph().cut(back.cut) == mark.cut
-
-
-@given(marks())
 def test_a_mark_on_the_wire_has_what_the_contract_names(mark: Mark) -> None:
     names = ["seq", "key", "time", "upper", "cut", "newest", "complete", "excluded", "created_at"]
     assert list(shown(streams.wire_mark(mark, graph()))) == names
@@ -156,25 +146,6 @@ def test_a_page_of_marks_comes_back(page: list[Mark], resting: int | None) -> No
     back = shapes.read(MarksPage, sent(answer))
     assert back.marks == tuple(map(received, page))
     assert (back.identity, back.resting) == ("a1", resting)
-
-
-@given(HOLDERS)
-def test_a_holder_comes_back(holder: Holder) -> None:
-    back = shapes.read(HolderReply, sent(streams.holder_reply(holder)))
-    assert Holder(**msgspec.structs.asdict(back)) == holder
-
-
-@given(st.none() | TIMES, st.none() | TIMES, st.booleans(), st.booleans(), st.integers(1, 10**9))
-def test_a_time_window_comes_back(
-    first: int | None, second: int | None, complete: bool, end_of_stream: bool, seq: int
-) -> None:
-    lower, upper = sorted([first, second]) if first is not None and second is not None else (first, second)
-    window = (
-        TimeWindow(lower, upper, complete, end_of_stream, seq)
-        if lower is not None
-        else TimeWindow(None, upper, True, end_of_stream, None)
-    )
-    assert shapes.read(TimeWindow, sent(window)) == window
 
 
 @given(st.integers(1, 10**9), FLOORS)
@@ -317,51 +288,6 @@ def test_a_setting_that_cannot_be_is_an_error_that_names_it() -> None:
 def test_a_segment_comes_back(segment: Segment) -> None:
     back = shapes.read(SegmentReply, sent(streams.segment_reply(segment, 77, 99)))
     assert streams.segment_description(back) == SegmentDescription(segment, 77, 99)
-
-
-GROUP_WINDOWS = st.builds(
-    GroupWindow,
-    streams=st.dictionaries(
-        NAMES,
-        st.builds(
-            StreamWindow,
-            lower=st.none() | TIMES,
-            upper=st.none() | TIMES,
-            complete=st.booleans(),
-            end_of_stream=st.booleans(),
-            lag_ms=st.none() | TIMES,
-            behind_ms=st.none() | TIMES,
-            position=st.dictionaries(NAMES, COUNTS, max_size=2),
-            keys=st.dictionaries(
-                KEYS, st.builds(KeyWindow, st.none() | TIMES, st.none() | TIMES, st.booleans()), max_size=2
-            ),
-        ),
-        max_size=2,
-    ),
-    watermarks=FLOORS,
-    held_by=st.dictionaries(KEYS, st.none() | NAMES, max_size=2),
-    complete=st.booleans(),
-    lag_ms=st.none() | TIMES,
-    backlog=st.booleans(),
-    idle=st.lists(NAMES, max_size=2).map(tuple),
-)
-
-
-@given(st.integers(1, 10**9), st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=2)), GROUP_WINDOWS)
-def test_the_answer_to_a_reader_comes_back(epoch: int, owned: dict[str, dict[str, int]], window: GroupWindow) -> None:
-    answer = ReaderAnswer(epoch=epoch, owned=owned, share=epoch % 7, free=epoch % 5, window=window)
-    assert shapes.read(ReaderAnswer, sent(answer)) == answer
-
-
-SEGMENT_LAGS = st.builds(
-    SegmentLag, offset=COUNTS, reader=st.none() | NAMES, lag_ms=st.none() | TIMES, behind_ms=st.none() | TIMES
-)
-
-
-@given(st.none() | TIMES, st.dictionaries(NAMES, st.dictionaries(NAMES, SEGMENT_LAGS, max_size=2), max_size=2))
-def test_the_lag_of_a_group_comes_back(lag_ms: int | None, streams: dict[str, dict[str, SegmentLag]]) -> None:
-    lag = GroupLag(lag_ms=lag_ms, streams=streams)
-    assert shapes.read(GroupLag, sent(lag)) == lag
 
 
 @pytest.mark.parametrize("start", [FromHead(), FromTime(5), FromPositions({"s": {"0": 7}})])
