@@ -192,14 +192,6 @@ def test_a_missing_mark_is_an_index_error_naming_the_range() -> None:
         MarkChain()[1]
 
 
-def test_the_newest_mark_survives_any_pruning() -> None:
-    chain = chain_of(FIRST, mark(2, 101, FIRST.cut))
-    assert chain.prune_before_seq(99) == 1
-    assert [found.seq for found in chain] == [2]
-    empty = MarkChain()
-    assert (empty.prune_before_seq(5), empty.first_seq, empty.last_seq) == (0, 1, 0)
-
-
 def test_the_greatest_offsets_and_times_come_back_unchanged() -> None:
     top = OFFSET_BOUND - 1
     marks = [mark(seq, -top + seq, Cut({"0": 1, "1": top}) if seq > 9 else NOTHING) for seq in range(1, 70)]

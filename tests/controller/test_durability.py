@@ -65,6 +65,10 @@ def test_a_restart_in_order_changes_nothing(start: Any) -> None:
     controller.call("POST", "/v1/streams/s/truncate", {"head": {"0": 2}})
     before = everything(controller)
 
+    controller = start()
+    assert everything(controller) == before
+    controller.call("POST", "/v1/streams/s/seal")
+    before = everything(controller)
     assert everything(start()) == before
 
 

@@ -23,10 +23,6 @@ def test_no_watermark_stays_none() -> None:
     assert EventTimeLag(5).apply(None) is None
 
 
-def test_a_lag_of_0_changes_nothing() -> None:
-    assert EventTimeLag(0).apply(TWELVE) == TWELVE
-
-
 def test_a_lag_reaches_no_further_back_than_time_does() -> None:
     assert EventTimeLag(2**53 - 1).apply(-5) == 1 - 2**53
 
@@ -64,20 +60,6 @@ def test_an_event_at_the_watermark_waits_for_the_next_one() -> None:
     assert ordering.add(100, "a") is True
     assert ordering.advance(100) == []
     assert ordering.advance(101) == [Timed(100, "a")]
-
-
-def test_before_the_first_watermark_nothing_is_late() -> None:
-    ordering: EventTimeOrdering[str] = EventTimeOrdering(10)
-    assert ordering.add(1 - 2**53, "a") is True
-    assert ordering.advance(None) == []
-    assert ordering.watermark is None
-
-
-def test_no_watermark_does_not_undo_an_earlier_one() -> None:
-    ordering: EventTimeOrdering[str] = EventTimeOrdering(10)
-    ordering.advance(100)
-    ordering.advance(None)
-    assert ordering.add(99, "a") is False
 
 
 def test_a_watermark_that_went_back_is_refused_and_changes_nothing() -> None:

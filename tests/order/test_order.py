@@ -56,18 +56,6 @@ class TestTwoSegments:
     def bound(self, segment: str, offset: int) -> int | None:
         return self.indexes[segment](offset)
 
-    def test_the_watermark_of_the_group_is_the_least_of_its_segments(self) -> None:
-        at = {"1": 0, "2": 0}
-        seen: list[str | int] = []
-        for event in ["", "1A", "2A", "1B", "2B", "2C", "1C", "1D"]:
-            if event:
-                seen.append(event)
-                at[event[0]] += 1
-            watermark = group_watermark(self.bound(segment, offset) for segment, offset in at.items())
-            if watermark is not None and watermark not in seen:
-                seen.append(watermark)
-        assert seen == [AT_11_55, "1A", "2A", "1B", "2B", "2C", AT_12_00, "1C", "1D", AT_12_01]
-
     def test_reading_furthest_behind_first_gives_the_events_in_that_very_order(self) -> None:
         events = {"1": "ABCD", "2": "ABC"}
         at = {"1": 0, "2": 0}
@@ -110,11 +98,6 @@ def test_a_windows_lower_bound_is_its_segments_least_bound(seed: int) -> None:
 def test_the_segment_furthest_behind_comes_first() -> None:
     times = {("a", 7): 300, ("b", 7): 100, ("c", 9): 200}
     assert order({"a": 7, "b": 7, "c": 9}, lambda *at: times[at]) == ["b", "c", "a"]
-
-
-def test_segments_of_several_streams_are_named_with_their_stream() -> None:
-    times = {("t", "0"): 200, ("s", "1"): 100, ("s", "0"): 200}
-    assert order(dict.fromkeys(times, 1), lambda place, _: times[place]) == [("s", "1"), ("s", "0"), ("t", "0")]
 
 
 def test_segments_without_a_bound_come_first_and_ties_by_id() -> None:
@@ -182,9 +165,3 @@ def test_before_its_first_event_a_transaction_is_not_preferred() -> None:
     orderer = Orderer(lambda *_: 10)
     heads = [Head("a", 0, since=0), Head("b", 0)]
     assert [orderer.next_segment(heads) for _ in range(4)] == [*"abab"]
-
-
-def test_a_transaction_may_be_the_first_thing_in_its_segment() -> None:
-    orderer = Orderer(lambda *_: 10)
-    heads = [Head("b", 3, since=0), Head("a", 0)]
-    assert [orderer.next_segment(heads) for _ in range(2)] == ["b", "b"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.cut import NOTHING, Cut
+from strandline.core.cut import Cut
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.errors import (
     BeyondFinalOffset,
@@ -114,24 +114,10 @@ def test_live_segments_tile_the_keys_whatever_was_scaled(graph: SegmentGraph) ->
     assert all(one[1] == other[0] for one, other in pairwise(live))
 
 
-def test_a_successor_named_at_zero_still_says_that_its_predecessors_are_done() -> None:
-    graph = family()
-    assert graph.cut({"2": 0}) == Cut({"0": 10})
-    assert graph.frontier(graph.cut({"2": 0})) == {"0": 10}
-
-
 def test_a_far_successor_implies_everything_before_it_an_empty_segment_included() -> None:
     graph = family()
     assert graph.cut({"4": 1}) == Cut({"0": 10, "1": 7, "4": 1})
     assert graph.frontier(graph.cut({"4": 1, "2": 3})) == {"2": 3, "4": 1}
-
-
-def test_one_of_two_merged_predecessors_may_be_done_before_the_other() -> None:
-    graph = family()
-    assert graph.frontier(graph.cut({"1": 7})) == {"1": 7}
-    assert not graph.cut({"4": 0}).le(graph.cut({"1": 7}))
-    here, there = graph.cut({"1": 7}), graph.cut({"0": 10})
-    assert not here.le(there) and not there.le(here)
 
 
 @pytest.mark.parametrize(("segments", "ends"), [(10, "8, 9"), (11, "8, 9, …"), (300, "8, 9, …")])
@@ -160,17 +146,6 @@ def test_the_end_is_known_when_every_segment_has_one() -> None:
     changed = graph.seal_all({"2": 3, "4": 5})
     assert [(each.id, each.final_offset) for each in changed] == [("2", 3), ("4", 5)]
     assert graph.end == graph.cut({"2": 3, "4": 5}) == Cut({"0": 10, "1": 7, "2": 3, "4": 5})
-
-
-def test_the_same_scaling_again_changes_nothing() -> None:
-    graph = SegmentGraph.equal_shares(2, 0)
-    create = [new("2", 0.0, 0.25), new("3", 0.25, 0.5)]
-    assert [each.id for each in graph.scale({"0": 10}, create, 1)] == ["0", "2", "3"]
-    before = list(graph)
-    assert graph.scale({"0": 10}, create, 99) == []
-    graph.scale({"2": 4}, [new("4", 0.0, 0.25)], 100)
-    assert graph.scale({"0": 10}, create, 101) == []
-    assert list(graph)[:2] == before[:2]
 
 
 @pytest.mark.parametrize(
@@ -259,10 +234,6 @@ def test_original_ranges_tile_all_keys(ranges: list[Any]) -> None:
         SegmentGraph.of_ranges([new(str(n), *each) for n, each in enumerate(ranges)], 0)
 
 
-def test_nothing_is_the_cut_of_an_empty_position() -> None:
-    assert family().cut({}) == NOTHING
-
-
 def test_without_key_ranges_nothing_can_be_tiled() -> None:
     for half in (NewSegment("0", low=0.0), NewSegment("0", high=1.0)):
         with pytest.raises(InvalidScale, match=r"'0'.*needs a key range"):
@@ -338,19 +309,3 @@ def test_what_lies_before_a_segment_stays_known_when_others_come() -> None:
     assert "c" in graph and "d" not in graph
     assert graph.name(["c"], 9) == SegmentGraph.equal_shares(1, 0).name(["c"], 9) == []
     assert graph.cut({"b": 1, "c": 2}) == Cut({"a": 7, "b": 1, "c": 2})
-
-
-def test_a_successor_follows_only_segments_whose_keys_it_takes() -> None:
-    graph = SegmentGraph.equal_shares(2, 0)
-    graph.scale({"0": 1, "1": 2}, [new("2", 0.0, 0.5), new("3", 0.5, 0.75), new("4", 0.75, 1.0)], 0)
-    assert [graph[name].predecessors for name in ("2", "3", "4")] == [("0",), ("1",), ("1",)]
-
-
-def test_a_position_is_closed_alike_however_many_kinds_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strandline.core.segment.SHAPES_KNOWN_TO_GROW", 2)
-    graph = SegmentGraph.equal_shares(4, 0)
-    for _ in range(2):
-        for name in "0123":
-            assert graph.cut({name: 5}) == Cut({name: 5})
-    with pytest.raises(UnknownSegment):
-        graph.cut({"4": 5})

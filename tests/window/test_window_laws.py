@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.core.chain import MarkChain, sides_among
-from strandline.core.cut import NOTHING, Cut
+from strandline.core.cut import NOTHING
 from strandline.core.mark import Mark
 from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.window import TimeWindow, time_window, window_between
@@ -139,27 +139,3 @@ def test_everything_older_than_lower_has_been_read(history: History, data: st.Da
     if lower is not None:
         unread = history.times.keys() - history.below(position)
         assert all(history.times[slot] >= lower for slot in unread)
-
-
-@given(histories(), st.data())
-def test_pruning_below_a_head_changes_no_window_at_or_above_it(history: History, data: st.DataObject) -> None:
-    positions = st.composite(lambda draw: history.graph.cut(history.position(draw)))()
-    head, chain = data.draw(positions), MarkChain(history.marks)
-    position = head.join(data.draw(positions))
-    before = time_window(chain, position, None)
-    chain.prune_before_seq(chain.sides(head).seq or 0)
-    assert time_window(chain, position, None) == before
-
-
-@given(histories(), st.data())
-def test_lower_rises_with_the_position(history: History, data: st.DataObject) -> None:
-    positions = st.composite(lambda draw: history.graph.cut(history.position(draw)))()
-    one, other = data.draw(positions), data.draw(positions)
-    chain = MarkChain(history.marks)
-
-    def lower(position: Cut) -> float:
-        found = time_window(chain, position, None).lower
-        return float("-inf") if found is None else found
-
-    assert lower(one.meet(other)) == min(lower(one), lower(other))
-    assert lower(one.join(other)) >= max(lower(one), lower(other))
