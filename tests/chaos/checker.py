@@ -962,8 +962,13 @@ def group_owners(facts: Facts) -> Iterator[str]:
             for each in calls
             if each.what == "register" and each.told_epoch is not None
         )
+        sent: dict[tuple[str, str], float] = {}  # by reader and name of registration: sent again, it keeps its epoch
         for each in calls:
-            before = known.before(each.call.began)
+            if each.registration is not None and each.effect.possible:
+                place = each.reader, each.registration
+                sent[place] = min(each.call.began, sent.get(place, each.call.began))
+        for each in calls:
+            before = known.before(sent.get((each.reader, each.registration or ""), each.call.began))
             if each.what != "register" or each.told_epoch is None or before is None:
                 continue
             if each.told_epoch <= before:

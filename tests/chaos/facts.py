@@ -135,6 +135,7 @@ class GroupCall:
     effect: Effect
     owned: Mapping[tuple[str, str], int] | None
     told_epoch: int | None
+    registration: str | None = None  # its name, by which a repeat is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +391,7 @@ def _add_group_call(facts: Facts, call: Call, group: str, reader: str, what: str
             effect=effect_of(call),
             owned=None if owned is None else _by_place(owned),
             told_epoch=told.get("epoch") if told is not None else None,
+            registration=body.get("registration"),
         )
     )
     if told is not None:

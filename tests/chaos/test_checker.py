@@ -204,6 +204,17 @@ def a_registration_that_is_sent_again() -> Story:
     return story
 
 
+def a_readers_registration_that_is_sent_again() -> Story:
+    story = Story()
+    story.group()
+    named = {"positions": {}, "registration": "first"}
+    story.member("q", named, {}, 1, outcome=LOST)
+    story.member("r", {"positions": {}}, {}, 2)
+    story.member("q", named, {}, 1)
+    story.end()
+    return story
+
+
 def a_writer_that_was_lost() -> Story:
     """Silent for six seconds with a timeout of two, it is named, comes back, and is told a floor."""
     story = Story(timeout_ms=2_000)
@@ -283,6 +294,7 @@ def a_group_that_shares() -> Story:
         answers_that_were_lost,
         a_batch_that_is_sent_again,
         a_registration_that_is_sent_again,
+        a_readers_registration_that_is_sent_again,
         a_writer_that_was_lost,
         a_writer_that_was_lost_over_a_short_pause,
         a_writer_that_has_seen_a_segment_empty,

@@ -7,6 +7,7 @@ import __future__
 import inspect
 import os
 import textwrap
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,12 +22,13 @@ from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.limits import TIME_BOUND_MS
-from tests.replica import store
+from tests.replica import store, stored
 from tests.replica.store import Cache, Store
 from tests.replica.world import run
 
 SEEDS = int(os.environ.get("REPLICA_SEEDS", "400"))
 RARE = (690, 765, 1415, 3836, 3965)  # of histories that alone found a part left out, or an error
+STORED = (*range(4), 38, 65)
 BATCH = 100
 FULL_SEEDS = 2_400
 
@@ -47,6 +49,11 @@ def test_they_are_in_rare_histories_too() -> None:
 def test_they_are_in_very_many_histories_too(first: int) -> None:
     for seed in range(first, first + 1_000):
         run(seed)
+
+
+@pytest.mark.parametrize("seed", STORED)
+def test_they_are_over_a_store_that_removes_marks(tmp_path: Path, seed: int) -> None:
+    assert stored.run(seed, f"sqlite:///{tmp_path}/store.db") > 0
 
 
 def test_a_cache_that_only_adopts_marks_keeps_nothing_that_they_have_taken() -> None:

@@ -102,7 +102,14 @@ class World:
         self.counts = Counter[str]()
 
     def step(self) -> None:
-        """One commit: some calls, to a cache that first catches up."""
+        """One commit."""
+        calls, cache = self._call()
+        expected, changes = self._single.drain(), cache.commit(self._random.getrandbits(30))
+        self._compare(calls, results_of(expected), results_of(changes))
+        self.counts["marks"] += len(changes.marks)
+
+    def _call(self) -> tuple[list[Call], Cache]:
+        """Some calls, to a cache that first catches up, and to the single stream."""
         random = self._random
         self._now += random.choice(PAUSES)
         if random.random() < 0.05:
@@ -117,9 +124,7 @@ class World:
         for each in calls:
             self._compare(each, each.answer(self._single, self._now), each.answer(cache.stream, self._now))
             self.counts["calls"] += 1
-        expected, changes = self._single.drain(), cache.commit(random.getrandbits(30))
-        self._compare(calls, results_of(expected), results_of(changes))
-        self.counts["marks"] += len(changes.marks)
+        return calls, cache
 
     def _compare_with_loaded(self, cache: Cache) -> None:
         loaded, _ = self._store.load()
