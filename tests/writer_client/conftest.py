@@ -279,14 +279,3 @@ class BlockedLog(LateLog):
 @pytest.fixture
 def late_log(wire: Wire) -> LateLog:
     return LateLog(wire)
-
-
-@pytest.fixture
-def faulty_pair() -> Callable[[list[str]], tuple[Wire, LateLog]]:
-    """A wire with these faults, and a log beside it."""
-
-    def make(faults: list[str]) -> tuple[Wire, LateLog]:
-        wire = Wire(faults=list(faults))
-        return wire, LateLog(wire)
-
-    return make

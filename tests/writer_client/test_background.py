@@ -14,6 +14,7 @@ from strandline.errors import (
     ControllerAway,
     Fenced,
     InvalidNote,
+    PositionWentBack,
     TimeTooFarAhead,
     TimeWentBack,
     UnknownSegment,
@@ -184,6 +185,7 @@ def test_what_can_be_seen_to_be_wrong_is_raised_at_once(controller: Any, make_ba
             (99, {"0": 1}, TimeWentBack),
             (1.5, {"0": 1}, InvalidNote),
             ({}, {"0": 1}, InvalidNote),
+            (101, {"0": 0}, PositionWentBack),
             (101, {"0": -1}, InvalidNote),
             (101, None, NoLog),
         ):

@@ -11,13 +11,11 @@ import pytest
 
 from strandline.client.retry import Patience
 from strandline.logs.sqlite import SqliteLog
-from tests.writer_client.clocks import SOON, Clock, mark_after, wait_for, wait_until_idle
+from tests.writer_client.clocks import SOON, Clock, mark_after, wait_for
 from writer_client import (
     AutomaticTime,
     CommittedWithoutNote,
     Event,
-    NotesMoving,
-    NotesStuck,
 )
 
 EVENT = [Event(b"a", segment="0")]
@@ -51,44 +49,6 @@ def test_a_note_of_the_clock_that_takes_long_keeps_no_write_waiting(
         assert late_log.flushes.is_set()  # still under way
         late_log.acknowledges.set()
     assert controller.states(stream) == {"active": 1}
-
-
-def test_a_write_beside_a_note_of_the_clock_is_noted_before_the_writer_idles(
-    controller: Any, make_any: Any, late_log: Any
-) -> None:
-    stream, automatic = controller.stream(), AutomaticTime(period_ms=SOON, lag_ms=0)
-    late_log.acknowledges.clear()
-    with make_any(stream, log=late_log, automatically_note_time=automatic, idle_after_ms=1) as writer:
-        writer.write(EVENT)
-        assert late_log.flushes.wait(30)
-        writer.write(EVENT)  # which this flush does not cover
-        threading.Event().wait(3 * SOON / 1000)  # longer than until it may go idle
-        late_log.acknowledges.set()
-        wait_until_idle(controller, stream)
-        assert controller.marks(stream)[-1].cut == {"0": 2}
-
-
-def test_writes_go_on_and_the_clock_retries_without_a_controller(
-    controller: Any, make_any: Any, late_log: Any, wire: Any
-) -> None:
-    stream, (clock, automatic), reports = controller.stream(), clock_of(1_000), list[Any]()
-    with make_any(
-        stream, log=late_log, wire=wire, on_report=reports.append, automatically_note_time=automatic
-    ) as writer:
-        mark_after(controller, stream, 0)
-        wire.faults = ["away", "lost"] * 1_000_000
-        clock.now = 2_000
-        wait_for(lambda: writer.status().stuck is not None)
-        writer.write(EVENT)
-        sent = len(wire.requests)
-        wait_for(lambda: len(wire.requests) > sent + 5)
-        assert writer.status().waiting > 0
-        wire.faults = []
-        clock.now = 3_000
-        assert mark_after(controller, stream, 2_000).cut == {"0": 1}
-        wait_for(lambda: writer.status().stuck is None)
-    assert {type(report) for report in reports} == {NotesStuck, NotesMoving}
-    assert len([report for report in reports if isinstance(report, NotesStuck)]) == 1
 
 
 @pytest.mark.parametrize("end", ["close", "release", "an exception"])
@@ -131,29 +91,3 @@ def test_a_commits_unanswered_time_is_noted_by_the_writer(
             transaction.write([Event(b"b", segment="0")])
             assert transaction.commit(6_000) is not None
         assert controller.marks(stream)[-1].cut == {"0": 2}
-
-
-def test_a_writer_noting_by_hand_may_idle_after_failed_writes(controller: Any, make_any: Any, late_log: Any) -> None:
-    """Not before it has noted: what it noted last might leave out what it is about to write again."""
-    stream = controller.stream()
-    with make_any(stream, log=late_log, idle_after_ms=SOON) as writer:
-        writer.note_time(100)
-        wait_until_idle(controller, stream)
-        late_log.refusal = ConnectionError("the log is gone")
-        with pytest.raises(ConnectionError):
-            writer.write(EVENT)
-        assert writer.status().failed_write
-        late_log.refusal = None
-        writer.write(EVENT)
-        writer.note_time(200)
-        wait_until_idle(controller, stream)
-        assert not writer.status().failed_write
-    assert controller.marks(stream)[-1].cut == {"0": 1}
-
-
-def test_a_writer_without_a_clock_has_a_status_too(controller: Any, make_any: Any, late_log: Any) -> None:
-    with make_any(controller.stream(), log=late_log) as writer:
-        writer.note_time(100)
-        writer.resume()
-        status = writer.status()
-        assert (status.epoch, status.noted, status.waiting, status.stuck) == (1, {"": 100}, 0, None)

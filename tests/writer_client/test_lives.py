@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from strandline.client.retry import ATTEMPTS_DEFAULT
 from strandline.errors import (
     Fenced,
     InvalidConfig,
     InvalidName,
+    OutcomeUnknown,
     UnknownStream,
 )
 from writer_client import AsyncWriter, BackgroundWriter, Event, Writer, WriterClosed
@@ -109,23 +111,17 @@ def test_a_new_registration_fences_the_one_before(controller: Any, make_writer: 
     assert controller.states(stream) == {"joined": 1}
 
 
-def test_a_writer_back_from_idle_registers_before_it_appends(
-    controller: Any, make_any: Any, wire: Any, late_log: Any
+def test_a_registration_whose_outcome_is_unknown_is_repeated_and_fences_nobody(
+    controller: Any, make_writer: Any, wire: Any
 ) -> None:
     stream = controller.stream()
-    with make_any(stream, log=late_log, wire=wire) as writer:
-        writer.write([Event(b"a", segment="0")])
-        writer.note_time(100)
-        writer.write([Event(b"b", segment="0")])
-        writer.idle()
-        assert controller.states(stream) == {"idle": 1}
-        before = len(wire.happened)
-        writer.write([Event(b"c", segment="0")])
-        assert wire.happened[before:] == ["PUT writers/w1", "append"]
-        assert controller.states(stream) == {"joined": 1}
-        assert writer.epoch == 2
-        writer.note_time(101)
-    assert controller.marks(stream)[-1].cut == {"0": 3}
+    writer = make_writer(stream, wire=wire)
+    writer.register()
+    wire.faults = ["lost"] * ATTEMPTS_DEFAULT
+    with pytest.raises(OutcomeUnknown):
+        writer.register()
+    writer.note_time(100, {"0": 1})
+    assert writer.epoch == 2  # it was one registration all the time
 
 
 def test_a_shared_connection_stays_open(controller: Any) -> None:

@@ -200,6 +200,11 @@ CONTROLLERS = AutomaticTime(period_ms=1_000, domain="ingestion")
         (after(started(idle_after_ms=500, automatic=CLOCK), no_clock, written), 0.5, ReadClock(True, last=True)),
         (after(started(idle_after_ms=500, automatic=CLOCK), no_clock), 0.5, ReadClock(True, last=True)),
         (after(started(idle_after_ms=500, automatic=CLOCK), clock, flushed, answered), 0.5, Do.REST),
+        (
+            after(started(idle_after_ms=500, automatic=CLOCK), clock, flushed, answered, written),
+            0.5,
+            ReadClock(True, last=True),
+        ),
     ],
 )
 def test_the_background_takes_the_next_step(machine: Machine, now: float, step: object) -> None:

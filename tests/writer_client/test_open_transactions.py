@@ -17,7 +17,7 @@ from strandline.logs.kafka import KafkaLog, TrackedProducer
 from strandline.logs.sqlite import SqliteLog
 from strandline.testing import Acknowledge, ScriptedLog
 from tests.kafka import Kafka
-from tests.writer_client.clocks import SOON, Clock, noted_times, wait_for, wait_for_notes
+from tests.writer_client.clocks import SOON, Clock, wait_for, wait_for_notes
 from writer_client import AutomaticTime, Event, TransactionUnderWay, Writer
 
 NUMBERS = count(1)
@@ -55,10 +55,6 @@ def marks(controller: Any, stream: str) -> list[tuple[int, int]]:
 
 def wait_until_noted(writer: Any, time: int) -> None:
     wait_for(lambda: writer.status().noted.get("") == time)
-
-
-def wait_until_noted_beyond(writer: Any, time: int) -> None:
-    wait_for(lambda: writer.status().noted.get("", time) > time)
 
 
 def wait_until_cut(controller: Any, stream: str, reach: int) -> None:
@@ -177,45 +173,6 @@ def test_the_clock_does_not_pass_an_open_transaction(controller: Any, make_any: 
             clock.now = 4_000
         wait_for(lambda: writer.status().noted[""] == 3_990)
     assert reports == []
-
-
-def test_the_clock_waits_for_a_transaction_that_was_begun_at_the_log(
-    controller: Any, make_any: Any, log: Log, wire: Any
-) -> None:
-    stream, clock = controller.stream(3), Clock(1_000)
-    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    with make_any(stream, log=log, wire=wire, automatically_note_time=automatic) as writer:
-        wait_until_noted(writer, 1_000)
-        transaction = log.begin()
-        transaction.write(to("0", b"1000"))
-        clock.now = 2_000
-        wait_for_notes(wire)
-        assert marks(controller, stream) == [(1_000, 0)]
-        transaction.commit()
-        wait_until_noted(writer, 2_000)
-        assert marks(controller, stream)[-1] == (2_000, sum(log.positions().values()))
-
-
-def test_the_controllers_clock_does_not_pass_an_open_transaction(
-    controller: Any, make_any: Any, log: Log, wire: Any
-) -> None:
-    stream = controller.stream(3, config=INGESTION)
-    automatic = AutomaticTime(period_ms=SOON, domain="ingestion")
-    with make_any(stream, log=log, wire=wire, automatically_note_time=automatic) as writer:
-        wait_for(lambda: writer.status().noted)
-        for _ in range(2):
-            with writer.begin() as transaction:
-                transaction.write(to("0", b"x"))
-                began = writer.status().noted[""]
-                wait_for_notes(wire)  # one may have been under way
-                held = noted_times(wire)[-1]
-                assert held >= began
-                wait_for_notes(wire)
-                assert max(noted_times(wire)) == held
-                transaction.commit()
-            wait_until_noted_beyond(writer, held)
-            later = [mark for mark in controller.marks(stream) if mark.time > held]
-            assert sum(later[0].cut.values()) == sum(log.positions().values())
 
 
 @pytest.mark.parametrize("domain", ["event", "ingestion"])

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from strandline.client.retry import ATTEMPTS_DEFAULT
+from strandline.errors import OutcomeUnknown
 from writer_client import Event, NoLog
 
 
@@ -26,18 +28,6 @@ def test_a_note_covers_earlier_writes_and_waits_for_their_acknowledgement(
         (mark,) = writer.note_time(100).marks
         assert mark.cut == {"0": 1, "1": 1}
     assert wire.happened[:4] == ["PUT writers/w1", "append", "flush", "POST notes"]
-
-
-def test_a_failed_write_holds_the_note_back(controller: Any, make_writer: Any, wire: Any, late_log: Any) -> None:
-    with make_writer(controller.stream(), log=late_log, wire=wire) as writer:
-        writer.write([Event(b"a", segment="0")])
-        late_log.failure = ConnectionError("the log is gone")
-        with pytest.raises(ConnectionError):
-            writer.note_time(100)
-        assert wire.lines == ["PUT writers/w1"]
-        late_log.failure = None
-        (mark,) = writer.note_time(100).marks
-        assert mark.cut == {"0": 1}
 
 
 def test_a_failed_write_holds_closing_back(controller: Any, make_writer: Any, wire: Any, late_log: Any) -> None:
@@ -88,42 +78,16 @@ def test_without_a_log_the_final_position_can_be_given(controller: Any, make_wri
         assert other.note_time(200, {}).marks[-1].cut == {"0": 3}
 
 
-def test_a_writer_that_has_no_time_to_note_notes_its_position_before_it_closes(
-    controller: Any, make_writer: Any, late_log: Any
+def test_a_writer_that_may_have_noted_leaves_with_that_time(
+    controller: Any, make_writer: Any, late_log: Any, wire: Any
 ) -> None:
     stream = controller.stream()
-    with make_writer(stream, log=late_log, leaving="close") as writer:
-        writer.write([Event(b"a", segment="0")])
-    with make_writer(stream, "w2") as other:
-        assert other.note_time(200, {}).marks[-1].cut == {"0": 1}
-
-
-def test_a_writer_that_never_noted_closes_at_its_floor(
-    controller: Any, make_writer: Any, wire: Any, late_log: Any
-) -> None:
-    stream = controller.stream()
-    with make_writer(stream, "w0", leaving="close") as first:
-        first.note_time(100, {"1": 1})
-    with make_writer(stream, log=late_log, wire=wire, leaving="close") as writer:
-        writer.write([Event(b"a", segment="0")])
-    assert wire.lines == ["PUT writers/w1", "POST notes", "DELETE writers/w1?epoch=2"]
-    with make_writer(stream, "w2") as other:
-        assert other.note_time(200, {}).marks[-1].cut == {"0": 1, "1": 1}
-
-
-def test_a_writer_that_wrote_nothing_opens_and_closes_without_a_note(
-    controller: Any, make_writer: Any, wire: Any, late_log: Any
-) -> None:
-    with make_writer(controller.stream(), log=late_log, wire=wire, leaving="close"):
-        pass
-    assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
-
-
-def test_what_others_wrote_keeps_no_writer_from_closing(
-    controller: Any, make_writer: Any, wire: Any, late_log: Any
-) -> None:
-    late_log.append([Event(b"another writer's", segment="0")])
-    late_log.forget_own()
-    with make_writer(controller.stream(), log=late_log, wire=wire, leaving="close"):
-        pass
-    assert wire.lines == ["PUT writers/w1", "POST notes", "DELETE writers/w1?epoch=1"]
+    writer = make_writer(stream, wire=wire, log=late_log)
+    writer.note_time(100)
+    wire.faults = ["lost"] * ATTEMPTS_DEFAULT
+    with pytest.raises(OutcomeUnknown):
+        writer.note_time(200)
+    writer.write([Event(b"a", segment="0")])
+    writer.close()  # which notes where the log ends, and no time below what is stored
+    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(100, {}), (200, {})]
+    assert controller.states(stream) == {"closed": 1}

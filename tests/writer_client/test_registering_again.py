@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,19 +105,6 @@ def test_a_writer_that_never_registered_covers_it_too(
     assert last_mark(controller, stream, 100).cut == {"0": 1}
 
 
-@pytest.mark.parametrize("leaving", ["idle", "close"])
-def test_a_block_that_is_shorter_than_registering_leaves_as_it_says(
-    controller: Any, make_any: Any, open_log: OpenLog, leaving: str
-) -> None:
-    stream = controller.stream()
-    with make_any(stream, log=open_log()) as earlier:
-        earlier.write(event("0", 5))
-        note(earlier, 10)
-    with make_any(stream, log=open_log(), leaving=leaving):
-        pass
-    assert controller.states(stream) == {{"idle": "idle", "close": "closed"}[leaving]: 1}
-
-
 def recreate(controller: InProcessController) -> None:
     with controller.connection() as connection:
         connection.run(calls.delete_stream("s"))
@@ -158,21 +144,6 @@ def test_a_writer_notes_its_position_again_where_the_controller_has_lost_it(
         getattr(writer, end)()
         with controller.connection() as another, Writer(another, "s", "other") as other:
             assert other.note_time(100, {}).marks[-1].cut == {"0": 2}
-
-
-def test_a_clock_that_the_controller_repeats_is_not_repeated_without_its_position(open_log: OpenLog) -> None:
-    """After the stream was made anew, the last time says nothing without the position that was noted with it."""
-    with InProcessController() as controller, controller.connection() as connection:
-        controller.create_stream("s", segments=3)
-        writer = Writer(connection, "s", "w1", log=open_log())
-        writer.write(event("0", 5))
-        writer.note_time(10)
-        recreate(controller)
-        with suppress(Fenced):
-            writer.note_time(11)
-        writer.register()
-        assert not writer._machine.noted_since
-        assert writer.status().noted == {"": 10}
 
 
 class TestMemos:

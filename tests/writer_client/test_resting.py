@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -81,30 +80,6 @@ def test_a_writer_with_an_open_transaction_does_not_go_idle(
             transaction.commit()
         wait_until_idle(controller, stream)
     assert sum(controller.marks(stream)[-1].cut.values()) == 1
-
-
-def test_no_write_comes_between_going_idle_and_registering(
-    controller: Any, make_any: Any, late_log: Any, wire: Any
-) -> None:
-    """However close they come together: the log tells when an event was appended."""
-    stream = controller.stream()
-    with make_any(stream, log=late_log, wire=wire, idle_after_ms=1) as writer:
-        for number in range(200):
-            writer.write(to("0", b"x"))
-            if number % 5 == 0:
-                writer.note_time(number)
-                wait_until_answered(writer)
-            threading.Event().wait(number % 7 / 1000)
-    held, rests = False, 0
-    for line in wire.happened:
-        if line == "append":
-            assert held
-        elif line == "PUT writers/w1":
-            held = True
-        elif line.startswith("POST writers/w1/idle"):
-            held, rests = False, rests + 1
-    assert rests > 5
-    assert controller.marks(stream)[-1].cut == {"0": 196}  # as of the last note that said a later time
 
 
 def test_a_writer_without_a_log_idles_until_its_next_note(controller: Any, make_any: Any, wire: Any) -> None:

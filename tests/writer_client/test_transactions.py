@@ -219,19 +219,6 @@ def test_what_was_noted_before_the_crash_is_not_noted_again(
         assert (restarted.floor, restarted.repaired) == (100, None)
 
 
-def test_a_writer_that_closed_owes_nothing_to_the_next_of_its_name(
-    controller: Any, make_writer: Any, open_log: OpenLog
-) -> None:
-    stream = controller.stream()
-    make_writer(stream, "w0").register()  # holds time, so that no mark is made at what is noted here
-    with make_writer(stream, log=open_log(), leaving="close") as first, first.begin() as transaction:
-        transaction.write(to("0", b"a"))
-        transaction.commit(100)
-    with make_writer(stream, log=open_log()) as second:
-        assert (second.floor, second.repaired) == (None, None)
-        second.note_time(10)  # starts again, where it wants
-
-
 def test_a_repair_that_is_refused_keeps_nobody_from_registering(
     controller: Any, make_writer: Any, open_log: OpenLog
 ) -> None:
