@@ -6,7 +6,6 @@ from typing import Any
 
 from reader_client import EventReader, GroupBacklog, remaining_offsets
 from strandline.client import calls
-from strandline.core.backlog import BacklogWatch, CallableStrategy
 
 DAY_MS = 86_400_000
 
@@ -61,20 +60,6 @@ def test_what_remains_to_be_read_is_a_strategy_of_its_own(written: Any) -> None:
         assert changes == [True, False]
 
 
-def test_what_remains_is_counted_over_a_scaling(written: Any) -> None:
-    from strandline.core.segment import NewSegment
-
-    asked = Asked(written(2), GroupBacklog(remaining_offsets=100))
-    asked.written.write(("0", 1), ("0", 2), ("1", 3))
-    asked.written.scale(["0", "1"], [NewSegment("2", 0.0, 1.0)])
-    asked.written.write(("2", 4), ("2", 5))
-    with asked.reader:
-        assert asked.reader.window is not None
-        assert remaining_offsets(asked.reader.window, asked.logs) == 5
-        while remaining_offsets(asked.reader.window, asked.logs):
-            asked.check()
-
-
 def test_a_group_whose_streams_are_idle_is_not_in_backlog(written: Any) -> None:
     asked = Asked(written(1), GroupBacklog(), backlog_threshold_ms=1)
     asked.written.write(("0", 1))
@@ -84,12 +69,3 @@ def test_a_group_whose_streams_are_idle_is_not_in_backlog(written: Any) -> None:
         asked.written.controller.run(calls.idle(asked.written.stream, "w1"))
         while asked.check():
             pass
-
-
-def test_a_change_is_told_once_and_at_first_it_is_no_backlog() -> None:
-    said: list[bool] = []
-    status = [False]
-    watch = BacklogWatch([CallableStrategy(lambda: status[0])], said.append)
-    for status[0] in (False, True, True, False, False, True):
-        assert watch.check() is status[0]
-    assert said == [True, False, True]

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -144,23 +143,6 @@ def test_cached_windows_are_the_controllers(
         assert windows.get_time_window(position) == theirs
 
 
-def test_a_controller_that_packs_no_marks_fills_the_cache_too(controller: Any, long_stream: str) -> None:
-    class Older(HttpTransport):
-        def send(self, request: Request, timeout_ms: float) -> Outcome:
-            return super().send(replace(request, path=request.path.partition("&packed")[0]), timeout_ms)
-
-    with (
-        Connection(controller.url, transport=Older(controller.url)) as connection,
-        TimeWindows(connection, long_stream, cached=True) as windows,
-        TimeWindows(controller.url, long_stream, cached=True) as packing,
-    ):
-        for each in (windows, packing):
-            each.get_time_window({})
-            until(partial(lambda each: each.following[""].caught_up, each))
-        for at in range(13):
-            assert windows.get_time_window({"0": at}) == packing.get_time_window({"0": at})
-
-
 def test_cached_windows_are_keyed(controller: Any, stream: str) -> None:
     controller.note(stream, 77, {"0": 10, "1": 20}, key="ship_time")
     with TimeWindows(controller.url, stream, cached=True) as windows:
@@ -186,24 +168,6 @@ def test_a_successor_that_the_cache_has_not_heard_of_takes_a_call(controller: An
         assert windows.get_time_window({"2": 3}).lower == 300
         controller.note(stream, 500, {"2": 3})
         until(lambda: windows.get_time_window({"2": 3}).lower == 500)
-
-
-def test_an_absent_controller_is_noticed_and_the_cache_catches_up(
-    counting: tuple[Counting, Connection], controller: Any, stream: str
-) -> None:
-    transport, connection = counting
-    with TimeWindows(connection, stream, cached=True, stale_after_ms=60_000) as windows:
-        following(windows)
-        transport.away = True
-        controller.note(stream, 400, {"0": 12, "1": 20})  # ends the poll that is under way
-        until(lambda: windows.following[""].failures >= 2)
-        assert isinstance(windows.following[""].last_error, ControllerAway)
-        assert windows.get_time_window({"0": 10, "1": 20}).lower == 300  # as of the last mark that is here
-        controller.note(stream, 500, {"0": 13, "1": 20})
-        transport.away = False
-        until(lambda: windows.get_time_window({"0": 13, "1": 20}).lower == 500)
-        assert windows.following[""].failures == 0
-        assert windows.following[""].last_error is None
 
 
 def test_a_stale_cache_calls_and_raises_what_is_wrong(counting: tuple[Counting, Connection], stream: str) -> None:

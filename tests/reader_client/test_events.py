@@ -18,7 +18,7 @@ from strandline.client.retry import NotReached, Outcome, Patience
 from strandline.core.config import TimeDomain
 from strandline.core.note import Note
 from strandline.errors import ControllerAway, InvalidConfig, WrongDomain
-from tests.reader_client.event_readers import QUICK, WAIT_S, next_of, read, reading, share, time_of, told, until
+from tests.reader_client.event_readers import QUICK, WAIT_S, next_of, reading, time_of, told, until
 from tests.served import AT_ONCE
 
 # -- items -------------------------------------------------------------------------------------------------------------
@@ -66,34 +66,6 @@ def test_an_item_says_what_it_is(written: Any) -> None:
     assert (event.is_event, event.is_watermark, event.watermark, event.time) == (True, False, None, 5)
     assert (event.stream, event.event.segment, event.event.offset) == (written.stream, "0", 0)
     assert (watermark.is_event, watermark.is_watermark, watermark.watermark, watermark.event) == (False, True, 10, None)
-
-
-def test_another_readers_progress_moves_the_watermark_of_all(written: Any) -> None:
-    written = written()
-    group = written.group()
-    with reading(written, group, time_domain="event") as one, reading(written, group, "r2", time_domain="event") as two:
-        share([one, two], [1, 1])
-        written.write(("0", 5), ("1", 6))
-        written.note(10)
-        own = told(next_of(one))
-        assert read(one, 100) == []
-        assert own in (5, 6)
-        assert until(two, "W10") == [11 - own, "W10"]
-        assert until(one, "W10") == ["W10"]
-
-
-def test_a_reader_without_segments_advances_like_the_others(written: Any) -> None:
-    written = written(1)
-    written.write(("0", 5))
-    written.note(10)
-    group = written.group()
-    with reading(written, group, time_domain="event") as one, reading(written, group, "r2", time_domain="event") as two:
-        until(one, "W10")
-        assert until(two, "W10") == ["W10"]
-        assert two.positions == {}
-        written.note(20)
-        until(one, "W20")
-        assert until(two, "W20") == ["W20"]
 
 
 def test_a_time_domain_that_the_stream_does_not_have_is_refused(written: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -101,18 +100,6 @@ def test_a_reader_that_asks_for_wrong_things_is_told_of_no_notes(group: Any, str
         reader.report({stream: {"0": 20}})
     with pytest.raises(InvalidConfig, match=r"^most cannot be -1: a whole number from 0 up"):
         reader.acquire(-1)
-
-
-def test_a_group_closes_what_it_opened(controller: Any, stream: str) -> None:
-    name = f"group-{next(NUMBERS)}"
-    with ReaderGroup(controller.url, name) as group:
-        group.create([stream])
-
-    async def run() -> bool:
-        async with AsyncReaderGroup(controller.url, name) as group:
-            return await group.create([stream])
-
-    assert asyncio.run(run()) is False
 
 
 def test_a_reader_acquires_and_releases_over_its_own_object(group_of: Any, stream: str) -> None:

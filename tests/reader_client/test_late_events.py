@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reader_client import EventItem, EventReader
+from reader_client import EventReader
 from strandline.errors import InvalidConfig
-from tests.reader_client.event_readers import next_of, read, reading, time_of, until
+from tests.reader_client.event_readers import read, reading, time_of, until
 
 
 def late_world(written: Any) -> Any:
@@ -19,27 +19,6 @@ def late_world(written: Any) -> Any:
     return world
 
 
-def test_late_events_are_flagged_and_counted_by_writer(written_anywhere: Any) -> None:
-    written = late_world(written_anywhere)
-    writers = {3: "dawdler", 12: "prompt", 4: "dawdler", 10: "prompt"}  # 10 is the watermark itself
-    options: dict[str, Any] = {
-        "event_time": time_of,
-        "writer_of": lambda event: writers[time_of(event)],
-        "time_domain": "event",
-    }
-    with reading(written, written.group(), **options) as reader:
-        until(reader, "W10")
-        written.write(("0", 3), ("0", 12), ("0", 4), ("0", 10))
-        items = [next_of(reader) for _ in range(4)]
-        assert [(item.time, item.late) for item in items if isinstance(item, EventItem)] == [
-            (3, ("",)),
-            (12, ()),
-            (4, ("",)),
-            (10, ()),
-        ]
-        assert (reader.late.total, dict(reader.late.by_writer)) == (2, {"dawdler": 2})
-
-
 def test_late_events_can_go_to_an_output_of_their_own(written: Any) -> None:
     written = late_world(written)
     late: list[int | None] = []
@@ -48,10 +27,10 @@ def test_late_events_can_go_to_an_output_of_their_own(written: Any) -> None:
         assert until(reader, 5) == [5]
         while reader.window is None or reader.window.watermarks.get("") != 10:
             reader.read(20)
-        written.write(("0", 3), ("0", 12), ("0", 4))
-        assert until(reader, 12) == [12]
+        written.write(("0", 3), ("0", 10), ("0", 12), ("0", 4))  # 10 is the watermark itself
+        assert until(reader, 12) == [10, 12]
         assert read(reader, 50) == []
-        assert (late, reader.late.total, reader.positions) == ([3, 4], 2, {written.stream: {"0": 4}})
+        assert (late, reader.late.total, reader.positions) == ([3, 4], 2, {written.stream: {"0": 5}})
 
 
 def test_an_output_for_late_events_needs_to_know_their_times() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reader_client import AsyncEventReader, EventReader, ReaderGroup, ReaderState, Tumbling, WatermarkItem
+from reader_client import EventReader, ReaderGroup, ReaderState, Tumbling, WatermarkItem
 from strandline.client import calls
 from strandline.core.note import Note
 from strandline.errors import InvalidConfig, WritersLeftOut
@@ -76,23 +75,6 @@ def test_a_window_names_the_writers_that_marks_up_to_its_end_left_out(written: A
         assert [shown(each) for each in windows] == [(30, [31, 32], ())]
 
 
-def test_of_windows_that_close_at_once_those_before_the_last_complete_mark_are_complete(
-    written: Any, tmp_path: Path
-) -> None:
-    world = begun(written)
-    goes_on_without_b(world)
-    world.write(("0", 21))
-    world.note(30, "a")
-
-    async def run() -> list[Any]:
-        logs = {world.stream: world.open()}
-        async with AsyncEventReader(world.controller.url, world.group(), "r1", logs, **OPTIONS) as reader:
-            windows = reader.windows(Tumbling(10), state=tmp_path / "state")
-            return [shown(await anext(windows)) for _ in range(3)]
-
-    assert asyncio.run(run()) == [(0, [3, 5], ()), (10, [12], ("b",)), (20, [21], ("b",))]
-
-
 def test_the_log_says_once_when_marks_begin_and_cease_to_leave_a_writer_out(
     written: Any, tmp_path: Path, lines: Callable[[], list[str]]
 ) -> None:
@@ -145,20 +127,6 @@ def test_a_reader_that_waits_stays_at_the_last_complete_mark_also_after_a_restar
         items = until(reader, "W30")
         assert (15 in items, reader.late.total) == (True, 0)
         reader.close()
-
-
-def test_a_reader_that_waits_closes_windows_with_what_the_writer_brings_when_it_is_back(
-    written: Any, tmp_path: Path
-) -> None:
-    world = begun(written)
-    goes_on_without_b(world)
-    with reading(world, world.group(), **OPTIONS, on_incomplete="wait") as reader:
-        windows = reader.windows(Tumbling(10), state=tmp_path / "state")
-        found = [shown(next(windows))]
-        b_is_back(world)
-        world.seal()
-        found += [shown(each) for each in windows]
-    assert found == [(0, [3, 5], ()), (10, [12, 15], ()), (30, [31, 32], ())]
 
 
 def test_a_reader_that_is_to_fail_names_the_writers_and_loses_nothing(written: Any, tmp_path: Path) -> None:

@@ -29,39 +29,6 @@ def told(output: Any) -> object:
     return f"W{output.watermark}" if isinstance(output, WatermarkItem) else output.result
 
 
-#  items     e1  e2  W(10)  e3  W(20)      the work is done in the order e3, e1, e2
-DIAGRAM: list[Item] = [event(1), event(2), WatermarkItem(10), event(3), WatermarkItem(20)]
-
-
-@pytest.mark.parametrize(("ordered", "outputs"), [(True, [1, 2, "W10", 3, "W20"]), (False, [3, 1, 2, "W20"])])
-def test_a_watermark_comes_when_all_before_it_is_done(ordered: bool, outputs: list[object]) -> None:
-    async def run() -> list[object]:
-        gates = {number: asyncio.Event() for number in (1, 2, 3)}
-        started: list[int] = []
-
-        async def work(item: EventItem) -> int:
-            started.append(item.event.offset)
-            if len(started) == 3:
-                gates[3].set()
-            await gates[item.event.offset].wait()
-            return item.event.offset
-
-        async def release() -> None:
-            for number in (3, 1, 2):
-                await gates[3].wait()
-                gates[number].set()
-                for _ in range(20):  # turns of the loop, so that the mapping sees each by itself
-                    await asyncio.sleep(0)
-
-        releasing = asyncio.create_task(release())
-
-        found = [told(output) async for output in map_async(listed(DIAGRAM), work, ordered=ordered)]
-        await releasing
-        return found
-
-    assert asyncio.run(run()) == outputs
-
-
 @given(st.lists(st.booleans(), max_size=25), st.randoms(use_true_random=False), st.integers(1, 6), st.booleans())
 def test_nothing_is_lost_and_nothing_overtakes_a_watermark(
     kinds: list[bool], random: Any, capacity: int, ordered: bool
@@ -114,7 +81,7 @@ def test_what_the_work_raises_ends_the_mapping_and_cancels_the_rest() -> None:
         return 0
 
     async def run() -> None:
-        async for _ in map_async(listed(DIAGRAM), work):
+        async for _ in map_async(listed([event(1), event(2)]), work):
             pass
 
     with pytest.raises(RuntimeError, match="no"):

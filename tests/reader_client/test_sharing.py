@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reader_client import EventItem, EventReader, ReaderClosed, ReaderGroup, ReaderState
+from reader_client import EventReader, ReaderClosed, ReaderGroup, ReaderState
 from strandline.client import group_calls
 from strandline.client.calls import Request
 from strandline.client.http import Connection, HttpTransport
@@ -188,34 +188,6 @@ def test_a_reader_goes_on_from_its_saved_state_with_its_bound(
     second = event_reader(written.controller.url, group, "r1", logs, state=again, **options)
     assert until(second, "W20") == [11, 12, "W20"]
     second.close()
-
-
-def test_what_was_not_dealt_with_is_read_again_after_an_exception(written: Any) -> None:
-    written = written(1)
-    written.write(("0", 1), ("0", 2))
-    group = written.group()
-    with pytest.raises(RuntimeError), reading(written, group) as reader:
-        until(reader, 2)
-        raise RuntimeError("this reader's work failed")
-    with reading(written, group, "r2") as reader:
-        assert until(reader, 2) == [2]
-    with reading(written, group, "r3") as reader:
-        assert reader.read(50) is None
-
-
-def test_with_acknowledgements_an_event_is_settled_once_it_is_done(written: Any) -> None:
-    written = written(1)
-    written.write(("0", 1), ("0", 2), ("0", 3))
-    group = written.group()
-    with reading(written, group, acknowledge=True) as reader:
-        items = [next_of(reader) for _ in range(3)]
-        events = [item for item in items if isinstance(item, EventItem)]
-        reader.done(events[2])
-        assert (reader.positions, reader.settled) == ({written.stream: {"0": 3}}, {written.stream: {"0": 0}})
-        reader.done(events[0])
-        assert reader.settled == {written.stream: {"0": 1}}
-    with reading(written, group, "r2") as reader:
-        assert until(reader, 3) == [2, 3]
 
 
 def test_a_closed_reader_cannot_be_used(written: Any) -> None:

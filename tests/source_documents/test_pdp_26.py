@@ -9,7 +9,6 @@ import pytest
 from tests.source_documents.stage import Stage, StagedStream
 
 MINUTE = 60_000
-MAX_WATERMARK_LAG = 10_000  # "Suggested default value: 10 seconds."
 
 
 def ingestion(stage: Stage, **settings: Any) -> StagedStream:
