@@ -41,7 +41,7 @@ READ_PATHS: Final = {
     ),
     "`attach`, files": ("test_attach",),
     "every operator, through batches in which one side has no rows: the source, `attach`": ("test_one_sided_batches",),
-    "Kafka: `attach` to the connector, the source, an untouched topic": ("test_kafka", "test_attached_topics"),
+    "Kafka: `attach` to the connector, the source, an untouched topic": ("test_kafka",),
     "batch reads, groups, late rows": ("test_events",),
     "chains": ("test_chain",),
 }

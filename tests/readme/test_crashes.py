@@ -148,44 +148,8 @@ def total(positions: Any) -> int:
     return sum(offset for position in positions.values() for offset in position.values())
 
 
-def read(described: GroupDescription) -> int:
-    return sum(total(each.owned) for each in described.readers)
-
-
 def settled(described: GroupDescription) -> int:
     return sum(total(each.settled) for each in described.readers)
-
-
-# -- one reader --------------------------------------------------------------------------------------------------------
-
-
-def test_the_quickstarts_killed_reader_reports_its_whole_window(world: Any) -> None:
-    world = world(2, reader_timeout_ms=30_000)
-    world.program("docs/quickstart.md", "count.py")
-    world.write(*range(7))
-    world.note(7)
-    world.start("one", "count.py")
-    world.until(lambda group: settled(group) == 7)  # they lie in an open window, and time has not waited for them
-    assert world.group.get_time_window().lower == NOON + 7_000
-    world.kill("one")
-
-    world.write(7, 8)
-    world.start("one", "count.py")
-    world.until(lambda group: read(group) == 9 and settled(group) == 7)
-    world.kill("one")
-
-    world.write(9, 10)
-    world.note(10)
-    world.start("one", "count.py")
-    world.until(lambda group: settled(group) == 11)
-    assert world.kill("one") == "12:00:00 10 orders\n"
-
-    world.seal()
-    world.start("one", "count.py")
-    assert world.ended("one")[:2] == (0, "12:00:10 1 orders\n")  # the last one, which can only close now
-
-
-# -- several readers ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -228,12 +228,3 @@ def test_a_topic_that_is_not_there_is_said(site: Site) -> None:
     words = ["relay", "--servers", site.kafka.servers, "--topic", "none", "--controller", site.connection.controller]
     done = subprocess.run([*STRANDLINE, *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1 and "has no topic 'none'" in done.stderr, done.stderr
-
-
-def test_a_console_producer_is_enough(site: Site) -> None:
-    site.start()
-    lines = "".join(f'w:{{"stream": "{site.stream}", "writer": "w", "time": {number}}}\n' for number in range(1, 6))
-    options = ["--bootstrap-server", site.kafka.servers, "--topic", site.notes]
-    keyed = ["--property", "parse.key=true", "--property", "key.separator=:"]
-    site.kafka.run("org.apache.kafka.tools.ConsoleProducer", *options, *keyed, text=lines)
-    site.until(lambda writers: "w" in writers and writers["w"]["times"] == {"": 5})

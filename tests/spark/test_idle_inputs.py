@@ -148,27 +148,6 @@ def test_without_a_group_an_idle_side_holds_every_window(read: Read, running: An
 
 
 @pytest.mark.full
-def test_a_join_goes_on_by_the_side_that_is_not_idle(read: Read, running: Any, sides: tuple[Side, Side]) -> None:
-    left, right = (
-        side.exact(read, group="joined").select("key", functions.col("event_time").alias(name))
-        for side, name in zip(sides, ("ordered", "shipped"), strict=True)
-    )
-    near = "l.key = r.key and shipped between ordered and ordered + interval 5 seconds"
-    start = functions.struct(functions.col("ordered").alias("start")).alias("window")
-    count = functions.when(functions.col("shipped").isNull(), 0).otherwise(1).alias("count")
-    joined = left.alias("l").join(right.alias("r"), functions.expr(near), "left_outer").select(start, count)
-    orders, ships = sides
-    with running(joined) as run:
-        ships.write(3_000)
-        ships.note(4_000)
-        orders.write(1_000, 12_000)
-        orders.note(20_000)
-        assert run.settle() == {1_000: 1}
-        ships.idle()
-        assert run.settle() == {1_000: 1, 12_000: 0}
-
-
-@pytest.mark.full
 @pytest.mark.parametrize("idle_first", [True, False])
 def test_an_available_now_run_closes_what_the_other_side_completes(
     read: Read, running: Any, sides: tuple[Side, Side], idle_first: bool
