@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from strandline.logs.errors import TransactionOver
 from strandline.logs.sqlite import SqliteLog
 from tests.interrupts import interrupted
 from writer_client import BackgroundWriter, Event, Writer
@@ -48,3 +49,29 @@ def test_the_note_after_an_interrupted_write_covers_what_was_written(
             if not came_so_far:
                 break
         assert writes == {True, False}
+
+
+@pytest.mark.parametrize("kind", [Writer, BackgroundWriter])
+def test_after_an_interrupted_commit_its_time_can_be_noted_and_nothing_is_written_twice(
+    controller: Any, tmp_path: Path, kind: Any
+) -> None:
+    stream = controller.stream(3)
+    with SqliteLog.create(tmp_path / "log.db", 3) as log, kind(controller.url, stream, "w", log=log) as writer:
+        writer.register()
+        for moment in count():
+            transaction = writer.begin()
+            transaction.write(TWO)
+            came_so_far = interrupted(lambda: transaction.commit(moment), moment, within="logs/sqlite")  # noqa: B023  # called at once
+            if came_so_far:
+                writer.resume()
+                try:
+                    transaction.commit(moment)
+                except TransactionOver:  # the interrupted call was about to return
+                    writer.note_time(moment)
+            if kind is BackgroundWriter:
+                assert writer.wait_until_answered()
+            assert log.end_offsets() == {"0": moment + 1, "1": moment + 1, "2": 0}
+            mark = controller.marks(stream)[-1]
+            assert (mark.time, dict(mark.cut)) == (moment, {"0": moment + 1, "1": moment + 1})
+            if not came_so_far:
+                break
