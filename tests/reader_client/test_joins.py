@@ -91,6 +91,8 @@ def test_each_streams_own_watermarks_come_by_key_and_idle_streams_are_told(
     two.note(two.ships, 20)
     assert following(reader, 1) == [WatermarkItem(20, "ship", ships)]
 
+    two.idle(two.ships)
+    assert following(reader, 1) == [IdleItem(ships)]
     two.ships.seal()
     assert following(reader, 1) == [IdleItem(ships, ended=True)]
     reader.close()
