@@ -4,11 +4,21 @@ from typing import Any
 
 import pytest
 
-from tests.aggregate.book import Book
+from strandline.errors import WrongDomain
+from tests.aggregate.book import START_MS, Book
 
 
 def ingestion(**settings: Any) -> Book:
     return Book(time_domain="ingestion", **settings)
+
+
+def test_ingestion_has_no_times_by_key_and_event_no_tail() -> None:
+    with pytest.raises(WrongDomain):
+        ingestion().note("a", START_MS, key="order")
+    with pytest.raises(WrongDomain):
+        ingestion().register("a", "order")
+    with pytest.raises(WrongDomain):
+        Book().note("t", START_MS, tail=True)
 
 
 def resting(**settings: Any) -> Book:

@@ -62,6 +62,13 @@ def test_an_event_at_the_watermark_waits_for_the_next_one() -> None:
     assert ordering.advance(101) == [Timed(100, "a")]
 
 
+def test_no_watermark_does_not_undo_an_earlier_one() -> None:
+    ordering: EventTimeOrdering[str] = EventTimeOrdering(10)
+    ordering.advance(100)
+    ordering.advance(None)
+    assert ordering.add(99, "a") is False
+
+
 def test_a_watermark_that_went_back_is_refused_and_changes_nothing() -> None:
     ordering: EventTimeOrdering[str] = EventTimeOrdering(10)
     ordering.add(150, "a")

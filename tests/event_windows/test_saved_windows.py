@@ -204,6 +204,18 @@ def test_what_is_no_plain_data_is_refused(wrong: Any) -> None:
         from_plain(wrong)
 
 
+def test_a_reopened_part_takes_older_events_until_the_next_bound() -> None:
+    windows = EventWindows[int](Tumbling(10))
+    windows.add(12, 12, part="1"), windows.add(13, 13, part="2")
+    windows.advance(10)
+    windows.reopen("1")
+    assert windows.add(5, 5, part="1") and not windows.add(5, 5, part="2")
+    saved = windows.save_parts(["1"])["1"]
+    assert [time for _, time, *_ in saved["events"]] == [12, 5]
+    assert [each.events for each in windows.advance(11)] == [(5,)]
+    assert not windows.add(5, 5, part="1")
+
+
 def test_windows_closed_before_a_reopening_stay_closed_for_saved_events() -> None:
     #   0    5 7  10   15    an event at 7, the bound 10: [0, 10) is closed; another comes after the reopening
     windows, again = EventWindows[int](Sliding(10, 5)), EventWindows[int](Sliding(10, 5))

@@ -223,6 +223,23 @@ def test_an_event_out_of_place_is_refused() -> None:
         progress.feed(A, [Event(3), Event(3)], 5, 5)
 
 
+def test_a_report_about_what_was_lost_meanwhile_is_of_no_matter() -> None:
+    progress = fed(0)
+    progress.done(A, take(progress).offset)
+    told = {"s": {"a": 1, "b": 7}, "gone": {"0": 3}}
+    progress.reported(News(told, told))
+    assert (progress.news(), progress.positions()) == (News({}, {}), {"s": {"a": 1}})
+
+
+def test_without_bounds_segments_take_turns() -> None:
+    progress = Progress[Event]()
+    progress.adopt({"s": {"a": 0, "b": 0}})
+    for place in (A, B):
+        progress.feed(place, [Event(0), Event(1)], 2, 2)
+    taken = [progress.take() for _ in range(4)]
+    assert [each[0][1] for each in taken if each is not None] == ["a", "b", "a", "b"]
+
+
 def many(bound: Bound, events: int = 20) -> Progress[Event]:
     """Sixteen segments: one is taken from three times before all are looked at again."""
     progress = Progress[Event](bound)

@@ -309,3 +309,13 @@ def test_what_lies_before_a_segment_stays_known_when_others_come() -> None:
     assert "c" in graph and "d" not in graph
     assert graph.name(["c"], 9) == SegmentGraph.equal_shares(1, 0).name(["c"], 9) == []
     assert graph.cut({"b": 1, "c": 2}) == Cut({"a": 7, "b": 1, "c": 2})
+
+
+def test_a_position_is_closed_alike_however_many_kinds_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strandline.core.segment.SHAPES_KNOWN_TO_GROW", 2)
+    graph = SegmentGraph.equal_shares(4, 0)
+    for _ in range(2):
+        for name in "0123":
+            assert graph.cut({name: 5}) == Cut({name: 5})
+    with pytest.raises(UnknownSegment):
+        graph.cut({"4": 5})

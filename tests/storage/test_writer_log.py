@@ -87,20 +87,6 @@ def histories(stream: Stream) -> dict[str, list[KeptNote]]:
     }
 
 
-def test_log_rows_a_writers_row_includes_are_not_reapplied(store_url: str) -> None:
-    with open_database(store_url) as database:
-        flushes = Flushes(database)
-        known = 0  # how often a row was in both
-        for time in range(1, 200):
-            flushes.note(time, "a", *(["b"] if time % 60 < 10 else []))  # b becomes quiet, and gets a row of its own
-            stored = load_stream(database.reader, "s")
-            assert stored is not None
-            log = stored.log
-            known += sum(seq < log.first.get(name, seq + 1) for seq, names, _ in log.rows for name in names)
-            assert histories(stored.stream) == histories(flushes.live.stream)
-        assert known > 100
-
-
 def test_a_log_stays_in_proportion_to_its_writers(store_url: str) -> None:
     with open_database(store_url) as database:
         flushes = Flushes(database)
@@ -166,17 +152,3 @@ def test_forgotten_writers_leave_the_store_and_do_not_return(store_url: str) -> 
         assert stored.stream.remainders[""].writers == 199
         assert stored.stream.remainders == flushes.live.stream.remainders
         assert stored.log == flushes.live.log._log
-
-
-def test_a_reused_name_is_the_new_writer_throughout_the_log(store_url: str) -> None:
-    with open_database(store_url) as database:
-        flushes = Flushes(database)
-        flushes.note(1, "stays")
-        for time in range(2, 200, 2):
-            flushes.come_and_go(time, "pod")
-            if time % 3:  # it comes again in the flush in which it is forgotten, or in a later one
-                flushes.note(time + 1, "pod")
-            stored = load_stream(database.reader, "s")
-            assert stored is not None
-            assert histories(stored.stream) == histories(flushes.live.stream)
-            assert stored.log == flushes.live.log._log
