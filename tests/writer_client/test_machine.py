@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -47,10 +48,10 @@ def holding(**options: Any) -> Machine:
     return machine
 
 
-def register(machine: Machine) -> None:
+def register(machine: Machine, floor: int | None = None) -> None:
     machine.goal = Goal("register")
     machine.begin(Do.REGISTER)
-    machine.registered(Registered(epoch=1, floors={"": None}, noted={}, life="l"), clock=5_000)
+    machine.registered(Registered(epoch=1, floors={"": floor}, noted={}, life="l"), clock=5_000)
     machine.looked(None, {}, {})
     assert decide(machine, 0) == Do.DONE
     machine.finished(None, 0)
@@ -263,6 +264,7 @@ LAST = ({"": 50}, {"0": 3})
         (after(new(), entered), "stay", [Do.REGISTER, Do.FIND_END, LAST]),
         (holding(), "stay", [Do.FIND_END, LAST]),
         (after(holding(), note_at, answered), "stay", [Do.FIND_END, ({"": 10}, {"0": 3})]),
+        (after(new(), partial(register, floor=70)), "stay", [Do.FIND_END, ({"": 70}, {"0": 3})]),
         (holding(), "idle", [Do.FIND_END, LAST, Do.IDLE]),
         (new(), "idle", [Do.REGISTER, Do.FIND_END, LAST, Do.IDLE]),
         (holding(), "close", [Do.FIND_END, LAST, Do.CLOSE]),
