@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from strandline.core.contributions import SPAN_POSITIONS, Contributions, Given
 from strandline.core.cut import NOTHING, Cut, cut_of_rows, join_all
+from strandline.core.segment import SegmentGraph
+from strandline.core.shared_segments import SharedSegments
 from strandline.core.writer import KeyState, Phase, StreamWriter
 
 NOTES = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3), st.integers(0, 3)), max_size=80)
@@ -54,3 +56,12 @@ def test_a_span_of_one_time_is_not_divided_however_large_it_is() -> None:
         1 + 3 * SPAN_POSITIONS,
         2 + 3 * SPAN_POSITIONS,  # 6 and 7 are in one span
     ]
+
+
+def test_a_writer_alone_in_its_segment_is_not_overtaken_where_others_share_another() -> None:
+    sharing = SharedSegments(SegmentGraph.equal_shares(2, 0))
+    positions = {"a": Cut({"0": 1}), "b": Cut({"0": 2}), "c": Cut({"1": 1})}
+    for name, position in positions.items():
+        sharing.enter(StreamWriter(name, 0, 0, position=position), NOTHING)
+    found = {name: sharing.can_be_overtaken(position) for name, position in positions.items()}
+    assert found == {"a": True, "b": True, "c": False}

@@ -36,6 +36,7 @@ def test_the_merge_tree_follows_scan3_while_both_join_sides_idle() -> None:
     assert merge.take("join", join.observe("scan2", 20, "ship")) == []
     assert merge.observe("scan3", 90, "ship") == []
     assert merge.take("join", join.observe("scan2", 85, "ship")) == [wm(85, "ship")]
+    assert (join.time("scan1", "order"), join.time("scan2", "ship")) == (10, 85)
 
 
 def test_a_join_has_two_inputs_or_more() -> None:

@@ -165,7 +165,7 @@ class Cache:
         facts = None if self._facts_version == store.facts_version else store.facts
         self.stream.adopt(Missed(store.clock, forgotten, writers, marks, facts))
         self.log.adopt(rows, min(store.log))
-        assert not self.stream.drain(), "to catch up is no change"
+        assert not self.stream.is_changed, "to catch up is no change"
         self._compared()
         return True
 
