@@ -79,12 +79,11 @@ class SharedSegments:
 
     def can_be_overtaken(self, position: Cut) -> bool:
         """Whether a writer with this position shares a segment in which it has not reached the end."""
-        if self.shared:
-            for segment in position.shape.names:
-                if self._counts[segment] > 1:
-                    final = self._graph[segment].final_offset
-                    if final is None or final != position.offset(segment):
-                        return True
+        for segment in position.shape.names:
+            if self._counts[segment] > 1:
+                final = self._graph[segment].final_offset
+                if final is None or final != position.offset(segment):
+                    return True
         return False
 
     def is_alone(self, position: Cut, contributed: Cut, reached: Mapping[str, int]) -> bool:
