@@ -30,7 +30,7 @@ SEEDS = int(os.environ.get("REPLICA_SEEDS", "400"))
 RARE = (690, 765, 1415, 3836, 3965)  # of histories that alone found a part left out, or an error
 STORED = (*range(4), 38, 65)
 BATCH = 100
-FULL_SEEDS = 1_400
+FULL_SEEDS = 2_400
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
