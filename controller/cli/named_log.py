@@ -22,6 +22,10 @@ class NamedLog:
     topic: str | None
     settings: Path | None
 
+    def name(self, stream: str) -> str:
+        """The name of the log of a stream, wherever it is."""
+        return self.path.name if self.path is not None else self.topic or stream
+
     def place(self, stream: str | None = None) -> Place:
         """Where it is; a topic without a name is called as the stream. Raises UsageError, Failure, and the errors of
         the log."""

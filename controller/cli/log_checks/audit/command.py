@@ -84,8 +84,7 @@ def command(
     audited = _stream(client, stream, key, timed=record_time or field is not None)
     place = log.place(stream)
     fields = EventFields(field, unit=unit, writer=writer)
-    log_name = log.path.name if log.path is not None else log.topic or stream
-    run = AuditRun(client, audited, place, fields, log_name=log_name, most=most, state=state, begin=begin)
+    run = AuditRun(client, audited, place, fields, log_name=log.name(stream), most=most, state=state, begin=begin)
     _check_segments(audited, str(place), run)
     run.run()
     total, late = _total(run.counts), _named(client, audited, run)
