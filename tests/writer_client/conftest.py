@@ -113,6 +113,7 @@ class Looping:
 
     def _run(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, **named: Any) -> Any:
         result = asyncio.run_coroutine_threadsafe(function(*arguments, **named), self._loop).result(60)
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop).result(60)  # the loop holds the result no more
         return Looping(result, self._loop) if isinstance(result, AsyncWriterTransaction) else result
 
     def __enter__(self) -> Looping:
