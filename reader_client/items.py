@@ -232,11 +232,12 @@ class ReaderState:
             wanted += f": {error}"
         except (TypeError, AttributeError):  # other fields, or values of other types
             pass
-        raise InvalidConfig(name="state", value=text[:80], wanted=wanted)
+        value: object = text  # a program may give None
+        raise InvalidConfig(name="state", value=value[:80] if isinstance(value, str | bytes) else value, wanted=wanted)
 
     def write(self, path: str | Path) -> None:
         """Writes the state to a file in one step: if the process is killed, the file has this state or the last one."""
-        new = Path(f"{path}.new")
+        new = _new_file(path)
         with new.open("w", encoding="utf-8") as file:
             file.write(self.to_json())
             file.flush()
@@ -257,3 +258,20 @@ class ReaderState:
                 f"without the earlier events of open windows"
             )
             raise InvalidConfig(name=f"the state in {str(path)!r}", value=error.value, wanted=wanted) from None
+
+
+def check_place(path: str | Path) -> None:
+    """Raises InvalidConfig where no state can be written, before anything is read."""
+    try:
+        if Path(path).is_dir():
+            raise IsADirectoryError("it is a folder")
+        new = _new_file(path)
+        new.open("ab").close()
+        new.unlink()
+    except OSError as error:
+        wanted = f"a file in a folder that exists and can be written to ({error})"
+        raise InvalidConfig(name="state", value=str(path), wanted=wanted) from None
+
+
+def _new_file(path: str | Path) -> Path:
+    return Path(f"{path}.new")

@@ -26,7 +26,7 @@ from strandline.client.loop import local, remote
 from strandline.client.retry import Pause
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.core.incomplete import OnIncomplete
-from strandline.core.note import DEFAULT_KEY
+from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.order import Lag, SegmentRef
 from strandline.core.short_log import CHECKED_MS, short_log
 from strandline.core.time_units import milliseconds
@@ -357,7 +357,7 @@ class ReaderJobs:
         try:
             times = event.appended_at if event_time is None else event_time(event)
             given = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
-            by_key = {key: milliseconds("event_time", time) for key, time in given.items()}
+            by_key = {check_key(key): milliseconds("event_time", time) for key, time in given.items()}
         except Exception as error:
             self._log.unreadable(stream, event, error)
             raise

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from reader_client.event_windows import Closed, EventWindows, WindowKind
-from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
+from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem, check_place
 from reader_client.options import Options
 from reader_client.reader import ReaderJobs
 from reader_client.reader_log import place_of
@@ -52,8 +52,9 @@ class Windowing:
         time_key: str,
     ) -> Windowing:
         """Takes the reader over, from the state in the file if there is one. Raises InvalidConfig for a reader that has
-        begun, or cannot have windows."""
+        begun, or cannot have windows, and for a file that cannot be written."""
         _check(reading.options)
+        check_place(state)
         path, windows = Path(state), EventWindows[Any](kind)
         return cls(reading.from_state(windows, ReaderState.read(path)), windows, path, key, value, time_key)
 

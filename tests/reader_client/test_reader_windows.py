@@ -114,13 +114,17 @@ def test_the_time_of_an_event_may_be_a_datetime(written: Any, tmp_path: Path) ->
         ({"time_domain": "event"}, "event_time"),
         ({**OPTIONS, "by_stream": True}, "by_stream"),
         ({**OPTIONS, "windows": EventWindows[int](Tumbling(10))}, r"windows\(\)"),
+        ({**OPTIONS, "state": "missing/state"}, r"state cannot be '.*missing/state': a file in a folder that exists"),
+        ({**OPTIONS, "state": "."}, r"state cannot be .*\(it is a folder\)"),
     ],
 )
-def test_a_reader_that_cannot_have_windows_says_why(
+def test_a_reader_that_cannot_have_windows_says_why_before_it_reads(
     sealed: Any, tmp_path: Path, options: dict[str, Any], wrong: str
 ) -> None:
+    options = dict(options)
+    file = tmp_path / options.pop("state", "state")
     with reading(sealed, sealed.group(), **options) as reader, pytest.raises(InvalidConfig, match=wrong):
-        next(reader.windows(Tumbling(10), state=tmp_path / "state"))
+        reader.windows(Tumbling(10), state=file)
 
 
 def test_an_event_without_the_time_key_is_an_error_and_comes_again(sealed: Any, tmp_path: Path) -> None:
