@@ -30,6 +30,7 @@ from spark_integration.source import StrandlineSource
 from spark_integration.window_calls import ControllerWindows
 from strandline.client import calls
 from strandline.client.group_calls import delete_group
+from strandline.client.http import Seams
 from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, StoreUnavailable, StreamRecreated
 from strandline.names import check_name
@@ -180,24 +181,46 @@ class TestReporter:
         [line] = caplog.messages
         assert "cover partitions that it does not read (1): its watermark does not move" in line
 
+    def report_one(self, reporter: PositionReporter, stream: Any, segment: str, update: Any = None) -> None:
+        """Reports the first batch of a query of its own; `update` is called when its report is sent."""
+        access = StreamAccess(controller=stream.url, stream=stream.name, wait_ms=300_000)
+        epoch = GroupFollower(ControllerWindows(access), stream.name, stream.name).register({})
+        backlog: Any = SimpleNamespace(update=update)
+        reporter.attach(stream.name, Attached(access, KafkaPositions("orders"), backlog if update else None))
+        offset = MarkOffset(group=stream.name, stream=stream.name, source=stream.name, epoch=epoch)
+        ends = {"Kafka[orders]": {"orders": {segment: 5}}, "marks": offset.to_json()}
+        sources = [
+            SimpleNamespace(description=name, startOffset=None, endOffset=json.dumps(end), latestOffset=None)
+            for name, end in ends.items()
+        ]
+        progress: Any = SimpleNamespace(name="job", id="7", runId="8", sources=sources)
+        reporter.handle_progress(progress)
+
     def test_a_report_that_cannot_be_sent_holds_up_no_other_query(self, controller: Any) -> None:
         reporter, reported = PositionReporter(), threading.Event()
-        backlog: Any = SimpleNamespace(update=lambda *_: reported.set())
         for segment in ("unknown", "0"):
-            stream = controller.stream()
-            access = StreamAccess(controller=stream.url, stream=stream.name, wait_ms=300_000)
-            epoch = GroupFollower(ControllerWindows(access), stream.name, stream.name).register({})
-            reporter.attach(stream.name, Attached(access, KafkaPositions("orders"), backlog))
-            offset = MarkOffset(group=stream.name, stream=stream.name, source=stream.name, epoch=epoch)
-            ends = {"Kafka[orders]": {"orders": {segment: 5}}, "marks": offset.to_json()}
-            sources = [
-                SimpleNamespace(description=name, startOffset=None, endOffset=json.dumps(end), latestOffset=None)
-                for name, end in ends.items()
-            ]
-            progress: Any = SimpleNamespace(name="job", id="7", runId="8", sources=sources)
-            reporter.handle_progress(progress)
+            self.report_one(reporter, controller.stream(), segment, lambda *_: reported.set())
         assert reported.wait(60)
         reporter.close()
+
+    def test_the_reports_of_two_queries_wait_side_by_side(self, controller: Any) -> None:
+        reporter, sending, go_on = PositionReporter(), threading.Event(), threading.Event()
+
+        def hold(*_: object) -> None:
+            sending.set()
+            go_on.wait(60)
+
+        self.report_one(reporter, controller.stream(), "0", hold)
+        assert sending.wait(60)
+        streams = [controller.stream(), controller.stream()]
+        for stream in streams:
+            self.report_one(reporter, stream, "0")
+        go_on.set()
+        assert reporter.settle(60)
+        reporter.close()
+        for stream in streams:
+            with ReaderGroup(stream.controller.connection, stream.name) as group:
+                assert group.get_time_window().streams[stream.name].position == {"0": 5}
 
 
 class TestGroups:
@@ -321,6 +344,16 @@ class TestGroups:
         # A copy that has none of the last run's batches keeps its own mark until it is reported.
         restored = self.marks(stream)
         assert self.next_of(restored, {**begun, "mark": 200})["mark"] == 200
+
+    def test_an_available_now_run_waits_for_the_report_of_its_last_batch(self, stream: Any) -> None:
+        access = StreamAccess(controller=stream.url, stream=stream.name)
+        reader = self.marks(stream)
+        seams = Seams(sleep=lambda _: self.handle_progress(stream, begun, {"0": 5}))  # while the reader waits
+        reader._open_windows = ControllerWindows(access, seams=seams)
+        reader.prepareForTriggerAvailableNow()
+        begun = self.next_of(reader, reader.initialOffset())
+        stream.mark(500, {"0": 5})
+        assert self.next_of(reader, begun)["mark"] == 500
 
     def test_a_group_that_was_created_again_says_nothing_of_an_older_checkpoint(self, stream: Any) -> None:
         first, other = self.marks(stream), self.marks(stream)

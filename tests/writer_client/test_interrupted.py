@@ -75,3 +75,18 @@ def test_after_an_interrupted_commit_its_time_can_be_noted_and_nothing_is_writte
             assert (mark.time, dict(mark.cut)) == (moment, {"0": moment + 1, "1": moment + 1})
             if not came_so_far:
                 break
+
+
+@pytest.mark.parametrize("kind", [Writer, BackgroundWriter])
+def test_a_commit_that_is_over_holds_no_note_back(controller: Any, tmp_path: Path, kind: Any) -> None:
+    stream = controller.stream(3)
+    with SqliteLog.create(tmp_path / "log.db", 3) as log, kind(controller.url, stream, "w", log=log) as writer:
+        transaction = writer.begin()
+        transaction.write(TWO)
+        transaction.commit(1)
+        with pytest.raises(TransactionOver):  # a program that was interrupted tries again
+            transaction.commit(1)
+        writer.note_time(2)
+        if kind is BackgroundWriter:
+            assert writer.wait_until_answered()
+        assert controller.marks(stream)[-1].time == 2

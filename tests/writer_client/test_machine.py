@@ -77,8 +77,12 @@ def note_at(machine: Machine) -> None:
     machine.add_note_at({"": 10}, {"0": 1}, {})
 
 
-def flush_begins(machine: Machine) -> None:
+def about_to_flush(machine: Machine) -> None:
     machine.begin(Do.FLUSH)
+
+
+def flush_begins(machine: Machine) -> None:
+    about_to_flush(machine)
     machine.flush_begins(0)
 
 
@@ -197,6 +201,7 @@ CONTROLLERS = AutomaticTime(period_ms=1_000, domain="ingestion")
         (after(started(idle_after_ms=500), in_transaction), 0.5, Wait(0.6)),
         (after(started(idle_after_ms=500), failed), 0.5, Wait(0.6)),
         (after(started(idle_after_ms=500), note_at, sent), 0.5, Wait(0.6)),
+        (after(started(idle_after_ms=500), note, about_to_flush, note_at, answered), 0.5, Wait(0.6)),
         (after(started(idle_after_ms=500), stop), 0.5, Wait()),
         (after(started(idle_after_ms=500, automatic=CLOCK), no_clock, written), 0.5, ReadClock(True, last=True)),
         (after(started(idle_after_ms=500, automatic=CLOCK), no_clock), 0.5, ReadClock(True, last=True)),
