@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import ssl
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
@@ -325,6 +326,7 @@ class _Transport:
         self._headers = _headers(token)
         self._answer_bytes = answer_bytes
         self._seen: dict[str, str] = {}  # by stream, how new the newest answer was: no later one is to be older
+        self._lock = threading.Lock()
 
     def _attempt(self, request: Request, timeout_ms: float) -> Generator[Exchange, Exchanged, Outcome]:
         """Sends a request to one address; if that cannot be reached, to the next one, while there is time.
@@ -340,9 +342,7 @@ class _Transport:
             whose = f"{address}: " if len(addresses) > 1 else ""
             outcome = yield Exchange(request, address, headers, timeout_ms, self._answer_bytes)
             if isinstance(outcome, Response) and (version := outcome.headers.get(VERSION_HEADER)) is not None:
-                if len(self._seen) >= SEEN_KEPT:
-                    self._seen.clear()
-                self._seen[subject] = _newer(version, seen)
+                self._remember(subject, version)
             match outcome:
                 case Response(502 | 503 | 504):
                     self._choice.leave(address)
@@ -363,6 +363,14 @@ class _Transport:
                 break
         reasons = "; ".join(each.reason for each in unreached)
         return NotReached(reasons, lasting=all(each.lasting for each in unreached))
+
+    def _remember(self, subject: str, version: str) -> None:
+        """Notes how new an answer was. Those of other threads may have overtaken it."""
+        with self._lock:
+            seen = self._seen.get(subject)
+            if seen is None and len(self._seen) >= SEEN_KEPT:
+                self._seen.clear()
+            self._seen[subject] = _newer(version, seen)
 
 
 class HttpTransport(_Transport):

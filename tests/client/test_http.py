@@ -21,6 +21,7 @@ from strandline.client.http import (
     AsyncConnection,
     AsyncHttpxTransport,
     Connection,
+    HttpTransport,
     Seams,
 )
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience
@@ -35,6 +36,9 @@ from strandline.wire.problems import to_problem
 from tests.client.conftest import GET, QUICK, SILENT_MS, Flavour, no_pause
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+MARKS = Request(method="GET", path="/v1/streams/orders/marks", repeatable=True)
 
 
 def call() -> Call[object]:
@@ -117,6 +121,23 @@ def test_calls_share_one_connection_and_a_redirect_is_not_followed(flavour: Flav
     with pytest.raises(UnexpectedAnswer):
         flavour.run(scripted.url, call, call, call)
     assert [received.connection for received in scripted.received] == [1, 1, 1]
+
+
+def test_an_answer_that_others_overtook_makes_what_was_seen_no_older() -> None:
+    seen: list[str | None] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers.get("strandline-seen"))
+        if len(seen) == 1:
+            transport.send(MARKS, SILENT_MS)  # as another thread does meanwhile
+            return httpx.Response(200, headers={"strandline-version": "id-6"}, content=b"{}")
+        return httpx.Response(200, headers={"strandline-version": "id-9"}, content=b"{}")
+
+    transport = HttpTransport("http://127.0.0.1:1", client=lambda: httpx.Client(transport=httpx.MockTransport(answer)))
+    for _ in range(2):
+        transport.send(MARKS, SILENT_MS)
+    transport.close()
+    assert seen == [None, None, "id-9"]
 
 
 def test_a_repeatable_call_gets_over_a_lost_answer(flavour: Flavour, scripted: Any) -> None:

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import pytest
-
 from controller.app import create_app
 from controller.settings import Settings
 from tests.door.raw import PATIENCE_S, Raw
@@ -178,20 +176,6 @@ def test_the_connection_of_who_is_slow_ends(serve: Callable[..., OwnProcess], ce
         assert process.client.get("/healthz").status_code == 200
         assert process.client.get("/v1/streams/s/writers").json()["writers"] == []
         assert process.stop() == 0 and "Traceback" not in process.log
-
-
-@pytest.mark.full  # asyncio gives a handshake a minute
-def test_the_connection_of_who_is_slow_before_tls_ends(
-    serve: Callable[..., OwnProcess], certificate: Certificate
-) -> None:
-    trusted = ssl.create_default_context(cafile=certificate.certificate)
-    files = ("--ssl-certfile", certificate.certificate, "--ssl-keyfile", certificate.key)
-    secured, slow = serve(*files, trusted=trusted, **LIMITS), Slow()
-    with ExitStack() as opened:
-        for name, first in (("nothing", b""), ("half a hello", b"\x16\x03\x01\x02\x00\x01"), ("no TLS", HEAD)):
-            slow.add(name, opened.enter_context(Raw(secured)).send(first))
-        assert set(slow.wait(time.monotonic() + PATIENCE_S).values()) == {b""}
-    assert secured.stop() == 0 and "Traceback" not in secured.log
 
 
 def wait_until_given_up(stalled: list[Raw], deadline: float) -> None:
