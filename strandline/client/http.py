@@ -326,7 +326,7 @@ class _Transport:
         self._headers = _headers(token)
         self._answer_bytes = answer_bytes
         self._seen: dict[str, str] = {}  # by stream, how new the newest answer was: no later one is to be older
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # around what is seen
 
     def _attempt(self, request: Request, timeout_ms: float) -> Generator[Exchange, Exchanged, Outcome]:
         """Sends a request to one address; if that cannot be reached, to the next one, while there is time.
@@ -336,7 +336,9 @@ class _Transport:
         over_at = time.monotonic() + timeout_ms / 1000
         unreached: list[NotReached] = []
         subject = _subject_of(request.path)
-        addresses, seen = self._choice.in_order(subject), self._seen.get(subject)
+        addresses = self._choice.in_order(subject)
+        with self._lock:
+            seen = self._seen.get(subject)
         headers = self._headers if seen is None else (*self._headers, (b"Strandline-Seen", seen.encode()))
         for address in addresses:
             whose = f"{address}: " if len(addresses) > 1 else ""
@@ -367,9 +369,9 @@ class _Transport:
     def _remember(self, subject: str, version: str) -> None:
         """Notes how new an answer was. Those of other threads may have overtaken it."""
         with self._lock:
-            seen = self._seen.get(subject)
-            if seen is None and len(self._seen) >= SEEN_KEPT:
-                self._seen.clear()
+            seen = self._seen.pop(subject, None)
+            if len(self._seen) >= SEEN_KEPT:
+                del self._seen[next(iter(self._seen))]  # the one that was asked about least recently
             self._seen[subject] = _newer(version, seen)
 
 

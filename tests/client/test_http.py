@@ -140,6 +140,21 @@ def test_an_answer_that_others_overtook_makes_what_was_seen_no_older() -> None:
     assert seen == [None, None, "id-9"]
 
 
+def test_of_too_many_streams_those_asked_about_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strandline.client.http.SEEN_KEPT", 2)
+    seen: list[str | None] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers.get("strandline-seen"))
+        return httpx.Response(200, headers={"strandline-version": "id-1"}, content=b"{}")
+
+    transport = HttpTransport("http://127.0.0.1:1", client=lambda: httpx.Client(transport=httpx.MockTransport(answer)))
+    for stream in "abacab":
+        transport.send(Request(method="GET", path=f"/v1/streams/{stream}/marks", repeatable=True), SILENT_MS)
+    transport.close()
+    assert seen == [None, None, "id-1", None, "id-1", None]
+
+
 def test_a_repeatable_call_gets_over_a_lost_answer(flavour: Flavour, scripted: Any) -> None:
     scripted.then(scripted.hang_up, scripted.answer(200, b'"there"'))
     assert flavour.run(scripted.url, call, patience=QUICK) == ["there"]
