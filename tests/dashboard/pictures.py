@@ -1,17 +1,16 @@
 """Takes the pictures of the dashboard in docs/images: a world with an hour behind it, in which a writer falls silent.
 
-python -m tests.dashboard.pictures [--all FOLDER]
+python -m tests.dashboard.pictures
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -36,11 +35,6 @@ PAGES: Final = {
     "stream": "/streams/orders",
     "writer": f"/streams/orders/writers/{GUILTY}",
     "group": "/reader-groups/billing",
-    "scaled": "/streams/payments",
-    "keys": "/streams/shipments",
-    "numbers": "/streams/counter",
-    "incomplete": "/streams/audit",
-    "lag": "/lag",
 }
 KEPT: Final = ("overview-light", "overview-dark", "stream-light", "stream-phone", "writer-light", "group-dark")
 
@@ -63,8 +57,6 @@ class World:
         plain = {"mark_interval_ms": 1_000, "writer_timeout_ms": 900_000}
         for name, segments in (("orders", 4), ("payments", 1), ("clicks", 8), ("shipments", 2), ("audit", 1)):
             call("PUT", f"/v1/streams/{name}", {"segments": segments, **plain, "max_ahead_ms": None})
-        call("PUT", "/v1/streams/counter", {"segments": 1, "max_ahead_ms": None, **plain})
-        call("PUT", "/v1/streams/drafts", {"segments": 2})
         for name in ORDERS:
             call("PUT", f"/v1/streams/orders/writers/{name}")
         self._note(call, "audit", [("old-batch", now, "0")])
@@ -91,18 +83,12 @@ class World:
             if not (silent and name == GUILTY)
         ]
         self._note(call, "orders", notes)
-        self._note(call, "payments", [("gateway", now - 1_500, "0" if number < 200 else "1" if number % 2 else "2")])
+        self._note(call, "payments", [("gateway", now - 1_500, "0")])
         clicks = [
             (f"edge-{each:02}", now - 300 - 10 * each, str(each % 8)) for each in range(CLICKS)
         ] if number % 3 == 0 else []  # fmt: skip
         self._note(call, "clicks", clicks)
-        times = {"order_time": now - 2_000, "ship_time": now - 900_000 - 50 * number}
-        self._keyed(call, "shipments", "warehouse", times)
-        self._note(call, "counter", [("sequencer", 100 + number, "0")])
-        if number == 200:
-            final = self._offsets["payments", "0"]
-            halves = [{"id": "1", "low": 0.0, "high": 0.5}, {"id": "2", "low": 0.5, "high": 1.0}]
-            call("POST", "/v1/streams/payments/scale", {"seal": {"0": final}, "create": halves})
+        self._note(call, "shipments", [("warehouse", now - 2_000, "0")])
         if number == 300:
             call("PUT", f"/v1/streams/orders/writers/{GUILTY}")
             call("POST", "/v1/reader-groups/billing/readers/billing-2/acquire", {"epoch": 2, "max": 3})
@@ -142,11 +128,6 @@ class World:
         if body:
             call("POST", f"/v1/streams/{stream}/notes", {"notes": body})
 
-    def _keyed(self, call: Any, stream: str, writer: str, times: dict[str, int]) -> None:
-        offset = self._offsets.get((stream, "0"), 0) + 30
-        self._offsets[stream, "0"] = offset
-        call("POST", f"/v1/streams/{stream}/notes", {"writer": writer, "times": times, "position": {"0": offset}})
-
 
 @contextmanager
 def an_hour_later(folder: Path) -> Iterator[OwnProcess]:
@@ -183,7 +164,7 @@ def _go_on(world: World, url: str, number: int, done: threading.Event) -> None:
             world.step(call, system_now(), number, silent=True)
 
 
-def take(browser: Browser, url: str, folder: Path, names: list[str]) -> None:
+def take(browser: Browser, url: str, folder: Path, names: Sequence[str]) -> None:
     """Takes the pictures with these names, such as `stream-dark`."""
     for name in names:
         page_name, _, kind = name.rpartition("-")
@@ -202,22 +183,14 @@ def take(browser: Browser, url: str, folder: Path, names: list[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--all", type=Path, metavar="FOLDER", help="take every picture there is, into this folder")
-    options = parser.parse_args()
     program = shutil.which("chromium")
     if program is None:
         raise SystemExit("Chromium is not installed: apt-get install -y chromium")
-    folder = options.all or IMAGES
-    folder.mkdir(parents=True, exist_ok=True)
-    names = list(KEPT)
-    if options.all is not None:
-        names = [f"{page}-{kind}" for page in PAGES for kind in ("light", "dark", "phone")]
     with tempfile.TemporaryDirectory(prefix="strandline-pictures-") as scratch, an_hour_later(Path(scratch)) as process:
         time.sleep(8)  # whoever is silent for five seconds stands out
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
-            take(browser, process.url, folder, names)
+            take(browser, process.url, IMAGES, KEPT)
             browser.close()
 
 

@@ -205,33 +205,6 @@ def test_a_dialog_says_what_is_wrong_keeps_what_was_entered_and_acts_in_the_end(
     expect(dialog).to_be_hidden()
 
 
-def test_a_stream_is_created_and_deleted_with_the_mouse(shop: Shop, page: Page) -> None:
-    page.goto(shop.url)
-    page.get_by_role("button", name="Create a stream").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("name", exact=True).fill("made-here")
-    dialog.get_by_label("segments", exact=True).fill("1")
-    dialog.get_by_role("button", name="Continue").click()
-    dialog.get_by_role("button", name="Create").click()
-    page.get_by_role("link", name="made-here").click()
-    page.get_by_role("button", name="Evaluate now").click()
-    dialog.get_by_role("button", name="Evaluate").click()
-    expect(page.get_by_role("status")).to_have_text("No mark is possible at this moment")
-    page.locator("#more summary").click()
-    page.get_by_role("button", name="Delete").click()
-    dialog.get_by_label("Type made-here to confirm").fill("made-here")
-    dialog.get_by_role("button", name="Delete").click()
-    expect(page).to_have_url(f"{shop.url}/")
-    assert shop.process.client.get("/v1/streams/made-here").status_code == 404
-
-
-def test_a_page_of_what_was_deleted_says_so(shop: Shop, page: Page) -> None:
-    shop.put("/v1/streams/short-lived", {"segments": 1})
-    page.goto(f"{shop.url}/streams/short-lived")
-    assert shop.process.client.delete("/v1/streams/short-lived").is_success
-    expect(page.get_by_role("heading", level=1)).to_have_text("Not here")
-
-
 def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(shop: Shop, page: Page) -> None:
     page.goto(f"{shop.url}/streams/orders?range=24h")
     box = page.locator("#time-chart").bounding_box()
@@ -280,39 +253,6 @@ def test_a_page_whose_controller_is_away_says_so_acts_no_more_and_recovers(
         expect(page).to_have_title(re.compile(r"^(⚠ \w+ · )?orders · Strandline$"))
     finally:
         shop.process.stop()
-
-
-def test_a_hidden_page_asks_for_nothing(shop: Shop, page: Page) -> None:
-    asked: list[str] = []
-    page.clock.install()
-    page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.isHidden ?? false })")
-    turn = "hidden => { window.isHidden = hidden; document.dispatchEvent(new Event('visibilitychange')) }"
-    page.goto(shop.url)
-    with page.expect_response(f"{shop.url}/"):
-        page.clock.run_for(1_000)
-    page.evaluate(turn, True)
-    page.on("request", lambda request: asked.append(request.url))
-    page.clock.run_for(60_000)
-    assert asked == []
-    expect(page.locator("#alarm")).to_be_hidden()  # nor does it say that nothing comes
-    with page.expect_request(f"{shop.url}/"):
-        page.evaluate(turn, False)
-
-
-def test_theme_and_time_zone_are_kept(shop: Shop, page: Page) -> None:
-    page.goto(shop.url)
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = page.evaluate(ground)
-    page.get_by_role("button", name="Dark or light").click()
-    assert page.evaluate(ground) != light
-    page.get_by_role("button", name="times in UTC").click()
-    expect(page.get_by_role("button", name=re.compile("times in"))).to_be_visible()
-    page.reload()
-    assert page.evaluate(ground) != light
-    page.context.clear_cookies()
-    page.emulate_media(color_scheme="dark")
-    page.reload()
-    assert page.evaluate(ground) != light  # the browser's own theme, where nobody has chosen
 
 
 def test_signing_in_acting_and_a_revoked_token(tmp_path: Path, page: Page) -> None:
@@ -394,17 +334,3 @@ def test_no_dialog_or_menu_breaks_a_rule_of_accessibility(shop: Shop, page: Page
             expect(page.get_by_role("dialog")).to_be_visible()
             assert found_on(page) == [], name
             page.keyboard.press("Escape")
-
-
-def test_names_of_200_characters_break_no_page(shop: Shop, page: Page) -> None:
-    """L13: one long name made every row wrap."""
-    name = "n" * 200
-    shop.put(f"/v1/streams/{name}", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
-    shop.put(f"/v1/reader-groups/{name}", {"streams": [name]})
-    shop.note(name, name, 5)
-    for path in ("/", f"/streams/{name}", f"/streams/{name}/writers/{name}", f"/reader-groups/{name}"):
-        page.goto(shop.url + path)
-        for size in (WIDE, PHONE):
-            page.set_viewport_size(size)
-            assert page.evaluate("document.scrollingElement.scrollWidth") <= size["width"], (path, size)
-            assert page.evaluate(TOO_WIDE) == 0, (path, size)

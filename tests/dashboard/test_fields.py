@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.dashboard.fields import FORM, read_positions, read_start, setting_field
+from controller.dashboard.fields import read_positions, read_start
 from controller.wording import duration_text, read_duration
-from strandline.limits import TIME_BOUND_MS
 from strandline.wire.groups import FromHead, FromPositions, FromTime
 
 
@@ -19,12 +18,7 @@ def test_a_start_is_the_head_a_time_or_positions() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("0=3", "for each stream"),
-        ("a: 0=3; a: 1=4", "a twice"),
-        ("a: 0", "no position"),
-        ("a:", "one segment"),
-    ],
+    [("0=3", "for each stream"), ("a: 0=3; a: 1=4", "a twice"), ("a: 0", "no position"), ("a:", "one segment")],
 )
 def test_what_are_no_positions_is_refused_in_words(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -51,21 +45,9 @@ def test_durations_are_entered_as_people_write_them(text: str, milliseconds: int
     assert read_duration(text) == milliseconds
 
 
-def test_a_duration_of_many_digits_is_longer_than_any_bound() -> None:
-    assert read_duration("9" * 40 + " s") > TIME_BOUND_MS
-
-
 @pytest.mark.parametrize(
     "text", ["15", "1.5", "", "min", "-3 s", "5 fortnights", "3 s and more", "0.5 ms", "9" * 99 + " s"]
 )
 def test_what_is_no_duration_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w+ \w+"):
         read_duration(text)
-
-
-def test_a_value_is_refused_outside_of_its_bounds_alone() -> None:
-    fields = {setting.name: setting_field(setting, 0) for setting in FORM}
-    assert fields["max_writers"].refusal("0") == "at least 1"
-    assert fields["max_writers"].refusal("99999999999") is not None
-    assert fields["max_writers"].refusal("12") is None
-    assert fields["idle_lag_ms"].refusal("") == "this cannot be empty"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from strandline.errors import GroupExists
 from tests.dashboard.conftest import PART, Served
 from tests.dashboard.html_tree import Element, read
 from tests.served import NOON, ManualClock
@@ -51,8 +48,7 @@ def test_the_guilty_writer_is_named_on_the_overview_and_two_clicks_away(served: 
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["/", "/streams/s", "/streams/s/writers/slow", "/reader-groups/g", "/lag", "/journal", "/controllers"],
+    "path", ["/", "/streams/s", "/streams/s/writers/slow", "/reader-groups/g", "/lag", "/journal", "/controllers"]
 )
 def test_a_page_is_whole_at_once_and_its_main_part_alone_is_the_same(served: Served, path: str) -> None:
     stuck(served)
@@ -62,13 +58,6 @@ def test_a_page_is_whole_at_once_and_its_main_part_alone_is_the_same(served: Ser
     assert [each.tag for each in part.children if isinstance(each, Element)] == ["main"]
     assert part.one("main").text == whole.one("main").text
     assert whole.one("nav")["aria-label"] == "Pages" and whole.one("h1").text
-
-
-def test_a_fresh_controller_says_how_to_make_the_first_stream(served: Served) -> None:
-    text = served.page("/").one("main").text
-    assert "There is no stream yet" in text and "curl -X PUT http" in text and "/v1/streams/orders" in text
-    served.stream("s")
-    assert "No writer has noted its time yet" in served.page("/streams/s").text
 
 
 # -- charts ------------------------------------------------------------------------------------------------------------
@@ -86,22 +75,6 @@ def test_a_chart_ends_with_what_the_stream_is_now(served: Served) -> None:
         assert "0.7 s behind" in page.by_id("holder").text
         assert re.search(r"s 0\.7 s at the end", page.by_id("lag-chart")["aria-label"])
         assert span in ("24h", "7d") or ends(page) < 0.6  # in the others there is hardly more than the end
-
-
-def test_a_range_in_which_there_is_next_to_nothing_says_so(served: Served) -> None:
-    """L18: 7 days of a stream that is ten minutes old were an empty chart without a word."""
-    served.stream("s", writer_timeout_ms=None)
-    for _ in range(2):
-        served.note("w", served.clock.now, {"0": 1})
-        served.pass_time(5 * MINUTE)
-    section = served.page("/streams/s?range=7d").section("Lag")
-    assert "The marks begin at 22:13:20: a shorter range shows more of them." in section.text
-    assert "No mark was made yet: no writer" in lag_of_new(served, "empty")
-
-
-def lag_of_new(served: Served, name: str) -> str:
-    served.stream(name)
-    return served.page(f"/streams/{name}").section("Lag").text
 
 
 def test_a_sealed_stream_ends_in_charts_and_is_not_furthest_behind_for_ever(served: Served) -> None:
@@ -135,70 +108,6 @@ def test_a_stream_that_was_made_again_has_no_lag_of_the_one_before(served: Serve
     assert lag() == "–"
 
 
-class SlowReading:
-    """What reads marks, and gives no times until it is released."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self.released = asyncio.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def times_at(self, *asked: Any) -> Any:
-        await self.released.wait()
-        return await self._inner.times_at(*asked)
-
-
-def test_the_lag_of_streams_that_takes_long_to_read_holds_no_page_up(served: Served) -> None:
-    served.stream("s")
-    served.note("w", NOON, {"0": 1})
-    served.pass_time(5 * MINUTE)
-    controller = served.app.state.controller
-    controller.reading = slow = SlowReading(controller.reading)
-
-    def page() -> Element:
-        return read(served.request("GET", "/lag?range=15min").text)  # `served.page` would share nothing
-
-    assert "takes a while to read" in page().text and page().rows("streams")[0]["Stream"] == "s"
-    served.portal.call(slow.released.set)
-    assert page().rows("streams")[0]["Peak"] == "5 min 0 s" and "takes a while" not in page().text
-
-
-def test_one_bad_clock_does_not_flatten_all_other_lines(served: Served) -> None:
-    """M10: one time of 2001 made an axis of 25 years."""
-    for name, lag_ms in (("good", 2 * SECOND), ("old-clock", NOON - 1_000_000_000_000)):
-        served.stream(name)
-        served.note("w", served.clock.now - lag_ms, {"0": 1}, name)
-        served.pass_time(MINUTE)
-        served.note("w", served.clock.now - lag_ms, {"0": 2}, name)
-    page = served.page("/lag?range=15min")
-    card = page.one("svg", "chart")
-    assert re.fullmatch(r"[\d.]+ (s|min)", card.all("text", "upwards")[-1].text)
-    assert "Above the scale: old-clock (8101 d 20 h)." in page.text
-
-
-def test_a_time_ahead_of_the_clock_is_said_to_be_ahead(served: Served) -> None:
-    """L20: it was shown as `-25515 d 15 h`, without a word."""
-    served.stream("s")
-    served.note("w", NOON + 400 * DAY, {"0": 1})
-    page = served.page("/streams/s")
-    assert "400 d 0 h ahead of the clock" in page.by_id("holder").text
-    assert served.page("/").rows("streams")[0]["Lag"] == "400 d 0 h ahead"
-    status = served.call("GET", "/v1/status")["streams"][0]
-    assert "its time is 400 d 0 h ahead of the clock" in status["reason"]
-    assert "-" not in page.rows("writers")[0]["Lag"]
-
-
-def test_times_that_are_no_dates_stay_numbers_and_have_no_lag(served: Served) -> None:
-    served.stream("s")
-    served.note("w", 41, {"0": 1})
-    served.note("w", 42, {"0": 2})
-    page = served.page("/streams/s")
-    assert page.rows("writers")[0]["Time"] == "42" and page.rows("writers")[0]["Lag"] == "–"
-    assert [h.text for h in page.all("h2") if h.text == "Lag"] == [] and page.section("Event time").text
-
-
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
@@ -217,20 +126,6 @@ def test_a_group_says_what_holds_it_back_since_when_and_since_when_it_is_in_back
     assert "s is stuck, and waits for slow: since 22:13:23, for 88 s" in held
     backlog = page.all("div", "tile")[1].text
     assert backlog.startswith("Backlog yes since 22:1")
-
-
-def test_a_tile_counts_what_its_word_says(served: Served) -> None:
-    """M9: `Incomplete` counted stalled streams whose marks leave somebody out."""
-    served.stream("s", writer_timeout_ms=None)
-    for writer, time in (("a", 5), ("b", 9)):
-        served.note(writer, NOON + time, {"0": 1})
-    served.call("POST", "/v1/streams/s/writers/a/exclude")
-    served.note("b", NOON + 10, {"0": 2})
-    assert served.page("/").tiles()["Incomplete"] == "1"
-    served.pass_time(10 * MINUTE)
-    found, status = served.page("/").tiles(), served.call("GET", "/v1/status")["trouble"]
-    assert (found["Incomplete"], found["Standing still"]) == ("0", "1")
-    assert (status["incomplete"], status["stalled"]) == (0, 1)
 
 
 def test_a_writer_that_is_silent_and_holds_time_is_never_called_active(served: Served) -> None:
@@ -278,55 +173,12 @@ def test_a_stream_and_a_group_that_are_made_again_have_journals_of_their_own(ser
         served.call("DELETE", "/v1/streams/s")
 
 
-def test_a_page_says_which_methods_it_takes(served: Served) -> None:
-    refused = served.request("POST", "/streams/s")
-    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
-
-
 def test_a_search_leaves_out_words_that_a_store_cannot_hold(both_stores: str) -> None:
     with Served(both_stores, ManualClock()) as served:
         served.stream("orders")
         served.stream("payments")
         found = served.page("/journal?search=pay+%00").rows("entries")
         assert [each["Stream"] for each in found] == ["payments"]
-
-
-def test_states_are_written_with_spaces_everywhere(served: Served) -> None:
-    """L14: `2 timed_out` stood on a tile, `timed out` beside it."""
-    served.stream("s", writer_timeout_ms=5_000)
-    served.note("a", NOON, {"0": 1})
-    served.pass_time(MINUTE)
-    for path in ("/", "/streams/s"):
-        assert "1 timed out" in served.page(path).text and "timed_out" not in served.page(path).text
-
-
-def test_a_group_that_is_behind_its_threshold_is_not_green(served: Served) -> None:
-    """L15: `caught up`, in green, for a group that was 91 s behind with a threshold of 10 s."""
-    served.stream("s", writer_timeout_ms=None)
-    served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"], "backlog_threshold_ms": 10_000})
-    served.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {}})
-    for offset in range(3):
-        served.note("w", served.clock.now, {"0": offset})
-        served.call("PUT", "/v1/reader-groups/g/readers/r", {"epoch": 1, "positions": {"s": {"0": offset}}})
-        served.pass_time(SECOND)
-    served.call("GET", "/v1/reader-groups/g/time-window")
-    assert served.page("/").rows("groups")[0]["Backlog"] == "caught up"
-    served.pass_time(91 * SECOND)
-    row = served.page("/")
-    status = served.call("GET", "/v1/status")["groups"][0]
-    assert row.rows("groups")[0]["Backlog"] == ("in backlog" if status["backlog"] else "behind its threshold")
-    assert not row.by_id("groups-row-g").all("span", "good")
-
-
-def test_a_stalled_stream_says_what_happens_next(served: Served) -> None:
-    """L21."""
-    served.stream("s", writer_timeout_ms=10 * MINUTE)
-    served.note("a", NOON, {"0": 1})
-    served.pass_time(MINUTE)
-    said = "Nothing moves until a notes, or times out in 9 min 0 s. Start it again; if nothing is to come, close it."
-    assert said in served.page("/streams/s").by_id("holder").text and said in served.page("/").text
-    served.pass_time(10 * MINUTE)
-    assert "Nothing moves until a writer notes." in served.page("/streams/s").by_id("holder").text
 
 
 # -- the parts of a stream's page --------------------------------------------------------------------------------------
@@ -382,36 +234,13 @@ def test_a_crowd_that_nobody_reads_does_not_bury_the_stream_that_is_read(served:
     assert list(counts) == ["50 stalled", "1 stuck"]
     assert [each["Stream"] for each in served.page(f"/{counts['1 stuck']}").rows("streams")] == ["orders"]
 
+    known = served.page("/?hush=/streams/orders")
+    assert [each["id"] for each in known.all("div", "attention")] == ["attention-stalled"]
     hushed = served.page(f"/{cards[1].one('a', 'quiet')['href']}")
     assert [each["id"] for each in hushed.all("div", "attention")] == ["attention-orders"]
     assert "50 streams that stand still are hushed" in hushed.by_id("hushed").text
     assert hushed.one("title").children == ["⚠ 1 stuck · Overview · Strandline"]
     assert len(served.page(f"/{hushed.by_id('hushed').one('a')['href']}").all("div", "attention")) > 1
-
-
-def test_a_stream_of_which_an_operator_knows_is_hushed_alone(served: Served) -> None:
-    for name in ("known", "news"):
-        stuck(served, name)
-    page = served.page("/?hush=/streams/known")
-    assert [each["id"] for each in page.all("div", "attention")] == ["attention-news"]
-    assert [each["Stream"] for each in page.rows("streams")] == ["news", "known"]
-    assert page.one("title").children == ["⚠ 1 stuck · Overview · Strandline"]
-
-
-def test_the_charts_of_a_young_stream_begin_with_its_marks(served: Served) -> None:
-    served.stream("s", writer_timeout_ms=None)
-    for _ in range(5):
-        served.pass_time(MINUTE)
-        served.note("w", served.clock.now, {"0": 1})
-    since = {
-        path: int(served.page(path).by_id("time-chart")["data-since"]) for path in ("/streams/s", "/streams/s?range=1h")
-    }
-    assert since == {"/streams/s": NOON + MINUTE, "/streams/s?range=1h": served.clock.now - HOUR}
-
-
-def test_the_page_of_the_tokens_says_how_to_make_the_first(served: Served) -> None:
-    text = served.page("/tokens", status=401).one("main").text
-    assert "No token yet" in text and "strandline token create NAME --role admin" in text
 
 
 def test_a_key_of_several_is_chosen_in_the_address(served: Served) -> None:
@@ -432,13 +261,8 @@ def test_a_writer_shows_its_notes_refusals_and_registrations(served: Served) -> 
     served.call("POST", "/v1/streams/s/notes", {"writer": "w", "time": 1, "position": {}, "epoch": 1}, expect=409)
     served.pass_time(SECOND)
     page = served.page("/streams/s/writers/w")
-    tiles = page.tiles()
-    assert (tiles["Epoch"], tiles["Refused"], tiles["Times out"], tiles["Position"]) == (
-        "1",
-        "1",
-        "in 9 min 59 s",
-        "0=1",
-    )
+    shown = {"Epoch": "1", "Refused": "1", "Times out": "in 9 min 59 s", "Position": "0=1"}
+    assert shown.items() <= page.tiles().items()
     assert "w registered, with epoch 1" in page.section("Registrations").text
     assert "time_went_back" in page.section("Refusals").text
     names = {each.text for each in page.all("button") if "data-act" in each.attributes}
@@ -487,12 +311,6 @@ def test_a_group_of_a_deleted_stream_is_listed_and_its_page_says_how_to_mend_it(
     assert served.page("/reader-groups/g").rows("streams")[0]["Stream"] == "s"
 
 
-def test_a_controller_alone_is_one_row_without_a_button(served: Served) -> None:
-    page = served.page("/controllers")
-    assert [each["Controller"] for each in page.rows("controllers")] == ["test"]
-    assert not page.all("button", "danger")
-
-
 # -- addresses ---------------------------------------------------------------------------------------------------------
 
 
@@ -511,10 +329,6 @@ def test_tables_sort_filter_and_turn_pages_by_their_address(served: Served) -> N
     by_name = next(each for each in page.by_id("writers-table").all("th") if each.text == "Writer")
     assert by_name["aria-sort"] == "descending"
     assert page.by_id("writers-filter")["value"] == "w-00"
-    kept = {
-        each["name"]: each["value"] for each in page.by_id("writers").one("form", "filter").all("input", type_="hidden")
-    }
-    assert kept == {"writers.sort": "-name", "writers.rows": "10"}
 
 
 def test_a_stream_may_be_called_as_a_part_of_the_page(served: Served) -> None:
@@ -530,10 +344,7 @@ def test_an_address_that_asks_for_what_cannot_be_shows_the_page(served: Served, 
     served.page(f"/streams/s?writers.{query}&key=none-such&range=never&from=now")
 
 
-@pytest.mark.parametrize(
-    ("zone", "shown"),
-    [("Asia/Kolkata", "+05:30"), ("", "Z"), ("Europe", "Z"), ("../../etc/passwd", "Z"), ("None/Such", "Z")],
-)
+@pytest.mark.parametrize(("zone", "shown"), [("Asia/Kolkata", "+05:30"), ("Europe", "Z"), ("../../etc/passwd", "Z")])
 def test_times_are_in_the_zone_that_the_browser_chose(served: Served, zone: str, shown: str) -> None:
     served.stream("s")
     served.note("w", NOON, {"0": 1})
@@ -581,12 +392,6 @@ class Broken:
         raise self._error
 
 
-def test_a_refusal_that_has_nothing_to_do_with_a_token_speaks_of_none(served: Served) -> None:
-    served.app.state.controller.status = Broken(GroupExists(group="g", differs=("streams",)))
-    page = read(served.request("GET", "/").text)
-    assert page.one("h1").text == "Refused" and "token" not in page.one("main").text
-
-
 def test_a_page_that_failed_says_so_tells_nothing_of_the_inside_and_goes_on(served: Served) -> None:
     controller = served.app.state.controller
     sound, controller.status = controller.status, Broken(KeyError("a password"))
@@ -599,28 +404,6 @@ def test_a_page_that_failed_says_so_tells_nothing_of_the_inside_and_goes_on(serv
     assert served.page("/").one("h1").text == "Overview"
 
 
-def test_what_could_be_sorted_by_has_a_link(served: Served) -> None:
-    stuck(served)
-    served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
-    plain = {
-        "",
-        "Action",
-        "Position",
-        "What happened",
-        "Until",
-        "Marks",
-        "Key",
-        "Left out",
-        "After",
-        "Time key",
-        "State",
-    }
-    plain |= {"Holds time back", "Time", "Lag"}  # of a writer, which has as many rows as keys
-    for path in ("/", "/streams/s", "/streams/s/writers/slow", "/reader-groups/g", "/lag", "/journal", "/controllers"):
-        for head in served.page(path).all("th"):
-            assert "aria-sort" in head.attributes or head.text in plain | {"Over time"}, (path, head.text)
-
-
 def test_the_page_of_a_stream_leads_to_its_dashboard_in_grafana(tmp_path: Path) -> None:
     class WithGrafana(Served):
         grafana = "https://grafana.test/d/s?var-stream={stream}"
@@ -629,12 +412,3 @@ def test_the_page_of_a_stream_leads_to_its_dashboard_in_grafana(tmp_path: Path) 
         served.stream("orders")
         link = next(each for each in served.page("/streams/orders").all("a") if each.text == "Grafana")
         assert (link["href"], link["rel"]) == ("https://grafana.test/d/s?var-stream=orders", "noopener")
-
-
-def test_names_of_200_characters_are_whole_on_every_page(served: Served) -> None:
-    name = "n" * 200
-    served.stream(name)
-    served.note(name, NOON, {"0": 1}, name)
-    served.call("PUT", f"/v1/reader-groups/{name}", {"streams": [name]})
-    for path in ("/", f"/streams/{name}", f"/streams/{name}/writers/{name}", f"/reader-groups/{name}"):
-        assert name in served.page(path).one("main").text
