@@ -115,16 +115,6 @@ def test_an_embedded_log_is_read_by_segment_or_by_a_field(assess: Assess, tmp_pa
     assert json.loads(assess(*path, "--limit", "2", "--json")[1])["total"]["events"] == 2
 
 
-def test_a_replay_counts_the_events_without_a_time_anew(assess: Assess, tmp_path: Path) -> None:
-    file = tmp_path / "orders.jsonl"
-    file.write_text(
-        '{"at": 1, "till": "a"}\n{"at": 2, "till": "b"}\n' + "nothing\n" * 1_500 + '{"at": 3, "till": "a"}\n'
-    )
-    code, out, _ = assess(file, "--field", "at", "--partition", "till", "--json")
-    found = json.loads(out)
-    assert (code, found["without_time"], found["replay"]["total"]["events"]) == (0, 1_500, 3)
-
-
 def test_events_without_a_time_are_counted_and_the_last_one_is_named(assess: Assess, tmp_path: Path) -> None:
     file = tmp_path / "orders.jsonl"
     file.write_text('{"time": 1}\n{"time": "soon"}\n{"time": 2}\n[]\nnothing\n')

@@ -10,7 +10,6 @@ import pytest
 
 from controller.cli import main
 from controller.storage.database import open_database
-from strandline.logs.inspection import FAULTS_SHOWN
 from tests.postgres import Postgres
 from tests.served import InProcess, ManualClock
 
@@ -75,16 +74,6 @@ def test_what_is_wrong_is_said_row_by_row_with_what_to_do(store: str, capsys: py
         second == "reader group 'g', table reader_group, row with name 'g': it cannot be read: Input data was truncated"
     )
     assert remedy.startswith("Rows cannot be read: restore a backup") and ": 2 faults (2 streams, " in summary
-
-
-def test_so_many_faults_are_shown_and_all_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store, marks = str(tmp_path / "store.db"), FAULTS_SHOWN // 2 + 5
-    fill(store, marks)
-    change(store, "UPDATE mark SET cut = '{'")
-    assert main(["check", "--database", store]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == FAULTS_SHOWN + 3 and lines[FAULTS_SHOWN] == "… and 10 more"
-    assert f": {2 * marks:,} faults (" in lines[-1]
 
 
 @pytest.mark.parametrize("what", ["none", "foreign", "older", "folder", "bad url", "no database"])

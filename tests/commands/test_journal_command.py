@@ -68,13 +68,6 @@ def test_the_newest_are_shown_or_those_after_a_seq(eventful: str, strandline: Ca
     assert strandline("journal", "--all", "--search", "nowhere-to-be-found").out == "there is no such entry\n"
 
 
-def test_what_came_too_fast_is_said(served: Any, strandline: Callable[..., Any]) -> None:
-    stream = served.stream()
-    served.note(stream, "a", NOON, s0=5)
-    served.call("POST", f"/v1/streams/{stream}/notes", {"notes": [{"writer": "a", "time": 1, "position": {}}] * 99})
-    assert strandline("journal", stream).out.endswith("\n\ncame too fast to be told: 79 time_went_back\n")
-
-
 def test_a_reader_groups_journal_is_shown_by_its_name(
     served: Any, eventful: str, strandline: Callable[..., Any]
 ) -> None:

@@ -45,20 +45,6 @@ def test_a_group_is_described_with_its_window_its_readers_and_what_they_own(
     assert json.loads(strandline("groups", group, "--json").out)["group"] == group
 
 
-def test_a_lag_is_shown_of_times_that_are_dates_only(serve: Callable[..., Any], strandline: Callable[..., Any]) -> None:
-    own = serve()  # the same
-    shown = {}
-    for time, is_date in ((5, False), (NOON, True)):
-        stream = own.stream()
-        own.note(stream, "w1", time)
-        shown[group_of(own, stream)] = is_date
-    rows = {line.split()[0]: line for line in strandline("groups", "--controller", own.url).out.splitlines()[1:]}
-    assert {group: " d " in rows[group] for group in shown} == shown, rows
-    for group, is_date in shown.items():
-        page = strandline("groups", group, "--controller", own.url).out
-        assert page.count(" d ") == (2 if is_date else 0), page  # the group's lag, and that of its stream
-
-
 def test_evaluate_makes_the_mark_of_a_stream_that_makes_none_itself(
     served: Any, strandline: Callable[..., Any]
 ) -> None:

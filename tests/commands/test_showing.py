@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -101,13 +100,6 @@ def test_writers_are_listed_with_state_position_and_what_they_hold(served: Any, 
     assert strandline("writers", stream, "--state", "excluded").out == "no writer is excluded, of 2\n"
 
 
-def test_a_writer_that_keeps_up_is_not_said_to_hold_time(served: Any, strandline: Callable[..., Any]) -> None:
-    stream = served.stream()
-    served.note(stream, "tail", NOON + 100, s0=1)
-    assert strandline("writers", stream).out.splitlines()[1].endswith("–")
-    assert "nobody" in strandline("streams", stream).out and "tail holds" not in strandline("streams", stream).out
-
-
 def test_writers_beyond_one_page_are_listed_as_well(served: Any, strandline: Callable[..., Any]) -> None:
     stream = served.stream()
     notes = [{"writer": f"w{number:04}", "time": 1, "position": {"0": 1}} for number in range(1_001)]
@@ -168,29 +160,6 @@ def test_following_goes_on_when_the_controller_is_back(
     again.call("POST", f"/v1/streams/{stream}/writers/w1/exclude")
     assert json.loads(lines["marks"]())["time"] == NOON + 300
     assert [json.loads(lines[what]())["kind"] for what in ("journal", "journals")] == ["excluded", "excluded"]
-
-
-def test_ctrl_c_ends_following(served: Any, start: Callable[..., subprocess.Popen[str]]) -> None:
-    process = start("marks", two_marks(served), "--follow")
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("seq 1  time 20")
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "")
-
-
-def test_a_reader_that_goes_away_ends_following_without_complaint(
-    served: Any, start: Callable[..., subprocess.Popen[str]]
-) -> None:
-    stream = two_marks(served)
-    process = start("marks", stream, "--follow")
-    assert process.stdout is not None and process.stderr is not None
-    process.stdout.readline()
-    process.stdout.readline()
-    process.stdout.close()
-    served.note(stream, "w1", NOON + 300, s0=10)
-    assert process.stderr.read() == ""
-    assert process.wait(timeout=30) == 1
 
 
 # -- windows, positions, the index -----------------------------------------------------------------------------

@@ -64,18 +64,9 @@ def test_tailed_marks_of_a_console_producers_topic_are_true(
     from strandline.logs.kafka_reader import KafkaLogReader
 
     three_brokers.create_topic(stream, 3, config={"message.timestamp.type": "LogAppendTime"})
+    words = ("--servers", three_brokers.servers, "--interval-ms", INTERVAL_MS, "--json")
     tails = [
-        start(
-            "tail",
-            stream,
-            "--servers",
-            three_brokers.servers,
-            "--reporter",
-            name,
-            "--interval-ms",
-            INTERVAL_MS,
-            "--json",
-        )
+        start("tail", stream, "--reporter", name, *words)
         for name in ("tail-1", "tail-2")  # two, for safety
     ]
     console = Console(three_brokers.command(
@@ -125,17 +116,6 @@ def test_it_warns_where_records_carry_their_producers_time(
     assert json.loads(done.out)["position"] == {"0": 0, "1": 0}
     assert "CreateTime" in done.err
     assert "LogAppendTime" in done.err
-
-
-def test_a_topic_that_is_not_there_is_named(
-    kafka: Any, outside: Callable[..., Any], stream: str, tmp_path: Path
-) -> None:
-    settings = tmp_path / "client.properties"
-    settings.write_text("# nothing secret\nclient.id = tail\n")
-    words = ("--servers", kafka.servers, "--topic", "nowhere", "--settings", str(settings))
-    done = outside("tail", stream, *words)
-    assert done.code == 1
-    assert "has no topic 'nowhere'" in done.err
 
 
 def test_an_embedded_log_is_tailed_as_well(

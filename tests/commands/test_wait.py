@@ -7,10 +7,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-import click
 import pytest
-
-from controller.cli.options import duration
 
 NOON = 1_700_000_000_000  # 2023-11-14 22:13:20
 
@@ -66,19 +63,6 @@ def test_a_stream_without_a_lost_writer_is_enough_only_if_allowed(served: Any, s
     assert done.code == 3 and "without lost (see --allow-incomplete)" in done.err
     done = strandline(*wanted, "--allow-incomplete")
     assert (done.code, done.out.endswith(", without lost\n")) == (0, True)
-
-
-@pytest.mark.parametrize(
-    ("text", "milliseconds"), [("0", 0), ("90", 90_000), ("1.5s", 1_500), ("15 min", 900_000), ("2h", 7_200_000)]
-)
-def test_a_span_of_time_is_seconds_or_has_a_unit(text: str, milliseconds: int) -> None:
-    assert duration(7_200_000)(text) == milliseconds
-
-
-@pytest.mark.parametrize("wrong", ["", "-1", "soon", "5 weeks", "3h", "1e3"])
-def test_what_is_no_span_of_time_or_too_long_is_refused(wrong: str) -> None:
-    with pytest.raises(click.BadParameter):
-        duration(7_200_000)(wrong)
 
 
 @pytest.mark.parametrize(("scale", "word"), [(0.001, "seconds"), (1_000, "microseconds")])

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from controller.cli.stream_table import HEADER, STREAMS_SHOWN, StreamsSeen, lines_of
+from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, lines_of
 from controller.wording import Times
-from strandline.wire.shapes import convert
-from strandline.wire.status import State, StatusPage
 
 NOON = 1_700_000_000_000
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -76,30 +74,11 @@ def screen() -> Iterator[Screen]:
     terminal.close()
 
 
-def test_watch_once_names_the_holder_in_under_two_cpu_seconds(served: Any, outside: Callable[..., Any]) -> None:
+def test_watch_once_names_the_holder_and_when_it_times_out(served: Any, strandline: Callable[..., Any]) -> None:
     stream = stalled(served, writer_timeout_ms=600_000)
-
-    def used() -> float:
-        """By processes of this one that have ended."""
-        spent = os.times()
-        return spent.children_user + spent.children_system
-
-    before = used()
-    done = outside("watch", stream, "--once")
+    done = strandline("watch", stream, "--once")
     assert done.code == 0
     assert re.search(rf"^{stream} .* w1 holds, [\d.]+ s silent, times out in \d+ min", done.out, re.MULTILINE)
-    assert used() - before < 2
-
-
-def test_all_streams_are_watched_unless_some_are_named(
-    serve: Callable[[], Any], strandline: Callable[..., Any]
-) -> None:
-    own = serve()  # the shared controller has so many streams by then that it shows the first by name only
-    first, second = stalled(own), stalled(own)
-    named = strandline("watch", second, "--once", "--controller", own.url).out
-    assert second in named and first not in named.split()
-    every = strandline("watch", "--once", "--controller", own.url).out.split()
-    assert first in every and second in every
 
 
 def test_it_makes_two_calls_at_most_whatever_the_number_of_streams(
@@ -115,17 +94,6 @@ def test_it_makes_two_calls_at_most_whatever_the_number_of_streams(
         shown = names if len(command) > 3 else names[:STREAMS_SHOWN]
         assert [name for name in names if name in printed.split()] == shown
         assert ("and 10 more: " in printed) == (shown != names)
-
-
-def test_a_stream_stands_out_only_where_time_stands_still(served: Any) -> None:
-    told = served.call("GET", f"/v1/status?stream={stalled(served)}")
-    (name,) = (each["stream"] for each in told["streams"])
-    for state in State:
-        told["streams"][0]["keys"][""]["state"] = state.value
-        page = convert(told, StatusPage)
-        (line,) = lines_of(name, StreamsSeen(page.at, {name: page.streams[0]}), Times())
-        assert line.stands_out == state.stands_still
-        assert line.cells[HEADER.index("state")].startswith(state.text)
 
 
 def test_what_has_no_status_says_why() -> None:
@@ -194,7 +162,7 @@ def test_who_holds_time_back_is_excluded_and_included_again(served: Any, strandl
 
 @pytest.mark.parametrize(
     ("typed", "code", "state"),
-    [("n\n", 1, "active"), ("\n", 1, "active"), ("y\n", 0, "excluded"), ("YES\n", 0, "excluded")],
+    [("\n", 1, "active"), ("y\n", 0, "excluded")],
 )
 def test_at_a_terminal_it_asks_first(
     served: Any, start: Callable[..., subprocess.Popen[str]], screen: Screen, typed: str, code: int, state: str
