@@ -39,19 +39,6 @@ def test_a_manifest_keeps_the_schema_of_kubernetes(file: Path, version: str) -> 
     assert kubernetes_validate.validate(yaml.safe_load(file.read_text()), version, strict=True) == version
 
 
-def test_a_field_that_kubernetes_does_not_know_is_found() -> None:
-    wrong = manifest("deployment")
-    wrong["spec"]["template"]["spec"]["terminationGraceSeconds"] = 30
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(wrong, NEWEST, strict=True)
-
-
-def test_two_controllers_serve_and_one_of_them_may_be_taken_away() -> None:
-    spec = manifest("deployment")["spec"]
-    assert spec["replicas"] == 2 and "strategy" not in spec  # the default begins a new pod before it ends an old one
-    assert manifest("disruption-budget")["spec"]["maxUnavailable"] == 1
-
-
 def test_service_and_budget_select_the_controller_and_no_tools() -> None:
     spec = manifest("deployment")["spec"]
     labels = spec["template"]["metadata"]["labels"]
@@ -61,12 +48,6 @@ def test_service_and_budget_select_the_controller_and_no_tools() -> None:
     (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
     assert spread["labelSelector"]["matchLabels"] == labels
     assert manifest("tools")["metadata"]["labels"] != labels
-
-
-def test_ports_are_the_products() -> None:
-    assert controller()["ports"] == [{"name": "http", "containerPort": PORT_DEFAULT}]
-    (port,) = manifest("service")["spec"]["ports"]
-    assert (port["port"], port["targetPort"]) == (PORT_DEFAULT, "http")
 
 
 def test_probes_ask_where_the_application_answers_and_wait_for_it() -> None:

@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from controller.limits import DEFAULT_LIMITS
-from controller.settings import HOST_DEFAULT, PORT_DEFAULT
 from tests.deploy.deployed import (
     ADMIN,
     PROGRAM,
@@ -55,12 +54,6 @@ def test_systemd_takes_the_unit_without_a_warning(analyze: str, unit_of_here: Pa
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_systemd_finds_a_setting_that_is_misspelt(analyze: str, unit_of_here: Path) -> None:
-    unit_of_here.write_text(unit_of_here.read_text().replace("ProtectHome=", "ProtectHouse="))
-    done = subprocess.run([analyze, "verify", str(unit_of_here)], capture_output=True, text=True, check=False)
-    assert "ProtectHouse" in done.stderr
-
-
 def test_systemd_rates_the_unit_as_little_exposed(analyze: str, unit_of_here: Path) -> None:
     command = [analyze, "security", "--offline=yes", f"--threshold={EXPOSURE_LIMIT}", str(unit_of_here)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -82,14 +75,6 @@ def test_systemd_waits_longer_than_the_controller_takes_to_end() -> None:
 def test_every_variable_of_unit_and_example_is_an_option() -> None:
     named = assignments(unit()["Environment"]) | environment_file(with_comments=True)
     assert named.keys() <= variables("serve")
-
-
-def test_the_example_changes_no_default_by_itself() -> None:
-    assert environment_file(with_comments=False) == {
-        "STRANDLINE_HOST": HOST_DEFAULT,
-        "STRANDLINE_PORT": str(PORT_DEFAULT),
-        "STRANDLINE_LOG_FORMAT": "text",
-    }
 
 
 def test_the_script_has_the_units_user_and_store() -> None:

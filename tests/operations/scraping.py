@@ -55,4 +55,5 @@ def scrape(controller: InProcess) -> Scrape:
     controller.app.state.controller.status.forget()
     response = controller.request("GET", "/metrics")
     assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     return read(response.text)

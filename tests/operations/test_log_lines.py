@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.commit.health import SLOW_FLUSH_MS, STORE_LOG_MS, StoreHealth
+from controller.commit.health import STORE_LOG_MS, StoreHealth
 from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES
 from controller.records.log_lines import (
     FORMATS,
@@ -236,19 +236,6 @@ def test_a_store_that_fails_every_other_commit_fills_no_log() -> None:
     assert log.lines[2]["suppressed"] == 99
 
 
-def test_a_slow_flush_is_told_and_a_quick_one_is_not() -> None:
-    watch = Stopwatch()
-    health = StoreHealth(watch)
-    with Written() as log:
-        for seconds in (0.01, SLOW_FLUSH_MS / 1000 + 0.5, 0.02):
-            began = health.begin()
-            watch.now += seconds
-            health.committed(began, 7)
-
-    (slow,) = log.lines
-    assert (slow["event"], slow["ms"], slow["calls"]) == ("slow_flush", SLOW_FLUSH_MS + 500, 7)
-
-
 # -- how lines look ----------------------------------------------------------------------------------------------
 
 
@@ -316,14 +303,6 @@ def test_a_real_controllers_log_has_callers_text_in_escapes_only(tmp_path: Path)
     assert [each for each in server.log if not each.isprintable() and each != "\n"] == []
     assert all(re.match(r"\d{4}-\d\d-\d\dT\S+Z [A-Z]+ \w+( |$)", line) for line in server.log.splitlines())
     assert "\\u001b[2J\\nX INFO \\u202e" in server.log
-
-
-def test_messages_of_libraries_are_lines_too() -> None:
-    with Written() as log:
-        logging.getLogger("some.library").warning("%d things", 3)
-
-    (line,) = log.lines
-    assert (line["event"], line["logger"], line["message"]) == ("message", "some.library", "3 things")
 
 
 def test_a_flood_of_one_event_is_dropped_counted_and_isolated() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 from controller.records.counts import OTHER, Distribution, HeldTime
 from controller.status.metric_families import FAMILIES, MetricKind
 from controller.status.metrics import METRICS_KEYS_OF_STREAM
-from tests.operations.scraping import STREAM, Scrape, read, scrape
-from tests.served import NOON, InProcess, ManualClock, OwnProcess
+from tests.operations.scraping import STREAM, Scrape, scrape
+from tests.served import NOON, InProcess, ManualClock
 
 
 def test_who_stalls_a_stream_for_how_long_and_until_when(busy: Scrape) -> None:
@@ -69,28 +68,6 @@ def test_every_metric_has_a_sample_with_its_declared_labels(busy: Scrape) -> Non
         assert (busy.kinds[family.name], busy.help[family.name]) == (family.kind, family.help)
 
 
-def test_a_histogram_counts_each_flush_once(busy: Scrape) -> None:
-    buckets = busy.of("flush_calls_bucket")
-    ordered = [buckets[frozenset({("le", bound)})] for bound in ("0.0", "1.0", "2.0", "+Inf")]
-
-    assert ordered == sorted(ordered) and ordered[-1] == busy.value("flush_calls_count") > 0
-    assert busy.value("flush_calls_sum") >= 8
-
-
-def test_late_notes_and_incomplete_marks_are_counted(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", {**STREAM, "writer_timeout_ms": 1_000})
-    for writer in ("w1", "w2"):
-        controller.call("PUT", f"/v1/streams/s/writers/{writer}")
-        controller.note(writer, NOON, {})
-    controller.pass_time(1_500)
-    controller.note("w1", NOON + 1_000, {})
-    controller.note("w2", NOON + 500, {})
-    found = scrape(controller)
-
-    assert found.value("stream_incomplete_marks_total", stream="s", key="") == 1
-    assert found.value("stream_late_notes_total", stream="s") == 1
-
-
 def test_what_has_no_labels_of_its_own_is_summed_up(tmp_path: Path) -> None:
     with InProcess(tmp_path / "store.db", ManualClock(), metrics_keys=2) as controller:
         for place, name in enumerate("abcd"):
@@ -126,15 +103,6 @@ def test_times_that_are_no_dates_and_sealed_streams_have_no_lag(controller: InPr
     assert found.value("stream_marks_total", stream="counts", key="") == 1
 
 
-def test_a_stream_at_rest_has_the_lag_that_its_readers_are_told(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": 0})
-    controller.note("w", NOON, {})
-    controller.call("POST", "/v1/streams/s/writers/w/idle")
-    controller.pass_time(100_000)
-
-    assert scrape(controller).value("stream_watermark_lag_seconds", stream="s", key="") == 10
-
-
 def test_a_stream_at_rest_before_its_first_mark_has_that_lag_too(controller: InProcess) -> None:
     settings = {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": None}
     controller.call("PUT", "/v1/streams/s", settings)
@@ -153,14 +121,6 @@ def test_what_a_writer_noted_before_it_went_idle_counts_as_noted(controller: InP
     controller.pass_time(30_000)
 
     assert scrape(controller).value("stream_event_time_lag_seconds", stream="s", key="") == 30
-
-
-def test_the_counters_of_a_stream_begin_at_nothing_before_its_first_note(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", STREAM)
-    found = scrape(controller)
-
-    assert found.value("stream_marks_total", stream="s", key="") == 0
-    assert found.value("stream_incomplete_marks_total", stream="s", key="") == 0
 
 
 def test_unused_streams_are_all_there_with_the_first_scrape_after_a_restart(tmp_path: Path) -> None:
@@ -209,31 +169,6 @@ def test_a_failing_store_is_visible_and_keeps_its_counts(tmp_path: Path) -> None
     assert away.value("problems_total", code="store_unavailable") == 1
     assert back.value("store_up") == 1 and back.value("stream_notes_total", stream="s") == 3
     assert back.value("stream_marks_total", stream="s", key="") == 2
-
-
-def test_scrapes_at_once_share_one_look(controller: InProcess) -> None:
-    measures = controller.app.state.controller.measures
-
-    async def two() -> tuple[object, object]:
-        one, other = await asyncio.gather(measures.take(), measures.take())
-        return one, other
-
-    one, other = controller.portal.call(two)
-    assert one is other
-
-
-def test_a_served_controller_answers_a_scrape_as_prometheus_asks(tmp_path: Path) -> None:
-    server = OwnProcess(tmp_path / "store.db")
-    try:
-        server.client.put("/v1/streams/s", json=STREAM)
-        answered = server.client.get("/metrics")
-    finally:
-        assert server.stop() == 0
-    found = read(answered.text)
-
-    assert answered.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    assert found.value("streams") == 1 and found.values["process_resident_memory_bytes", frozenset()] > 1e6
-    assert server.errors == ""
 
 
 # -- counting ----------------------------------------------------------------------------------------------------

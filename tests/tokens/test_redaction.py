@@ -65,11 +65,9 @@ def test_a_log_line_and_its_traceback_have_no_secret(form: str) -> None:
     "url",
     [
         "mysql://anna:secret@host/db",
-        "postgresql://anna:secret@host:port/db",
         "postgresql://anna:secret@127.0.0.1:1/db",
         "postgresql://127.0.0.1:1/db?user=anna&password=secret",
         "postgresql://anna@127.0.0.1:1/db?bogus=secret",
-        "mysql://anna@127.0.0.1:1/db?bogus=secret",
     ],
 )
 def test_a_database_that_cannot_be_used_is_told_without_its_password(url: str) -> None:
@@ -94,15 +92,11 @@ def test_a_problem_that_quotes_a_secret_does_not_have_it() -> None:
     ("method", "path", "body"),
     [
         ("GET", f"/v1/streams/{TOKEN}", None),
-        ("GET", f"/v1/{TOKEN}", None),
         ("GET", f"/v1/streams?after=a&limit={TOKEN}", None),
-        ("GET", f"/v1/streams/s/segments/0/time-index?token={TOKEN}", None),
         ("GET", "/v1/streams/s/segments/0/time-index?token=another-kind-of-secret", None),
         ("PUT", "/v1/streams/t", {"segments": 1, "late_writers": TOKEN}),
-        ("PUT", "/v1/streams/t", {"segments": 1, TOKEN: 1}),
         ("POST", "/v1/streams/s/notes", {"writer": "w", "time": TOKEN, "position": {}}),
         ("POST", "/v1/streams/s/notes", {"notes": [{"writer": f"{TOKEN} ", "time": 1, "position": {}}]}),
-        ("POST", "/v1/streams/s/notes", {"writer": f"{TOKEN} ", "time": 1, "position": {}}),
     ],
 )
 def test_no_answer_or_log_repeats_a_misplaced_token(

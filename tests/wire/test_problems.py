@@ -17,13 +17,10 @@ from hypothesis import strategies as st
 
 import strandline
 from strandline.errors import (
-    Conflict,
     Fenced,
     Forbidden,
     InternalFailure,
     InvalidConfig,
-    InvalidName,
-    InvalidNote,
     StoreUnavailable,
     StrandlineError,
     TooMany,
@@ -112,18 +109,6 @@ def test_every_error_has_a_code_of_its_own() -> None:
     assert StrandlineError.code not in BY_CODE
 
 
-def test_an_error_is_declared_by_its_fields_and_its_sentence() -> None:
-    class PumpStopped(Conflict):
-        says = "the pump {name!r} stopped at {pressure} bar"
-        name: str
-        pressure: int = 3
-
-    assert str(PumpStopped(name="a")) == "the pump 'a' stopped at 3 bar"
-    assert (PumpStopped.code, PumpStopped.status) == ("pump_stopped", Conflict.status)
-    assert Conflict.is_family()
-    assert not PumpStopped.is_family()
-
-
 @settings(max_examples=2)
 @given(st.data())
 def test_every_error_says_in_words_of_its_own_what_went_wrong(data: st.DataObject) -> None:
@@ -183,21 +168,12 @@ def test_what_is_unsafe_or_huge_is_cut_short_and_then_travels_unchanged(value: o
     assert to_problem(back) == problem
 
 
-def test_a_long_name_keeps_its_beginning() -> None:
-    name = over_the_wire(InvalidName(what="stream", name="x" * 1_000_000)).values["name"]
-    assert name == "x" * (PROBLEM_TEXT_CHARACTERS - 1) + "…"
-
-
 def test_a_number_past_the_bound_becomes_the_bound() -> None:
     assert over_the_wire(UnknownSeq(key="", seq=10**5000, newest=-(10**30))).values == {
         "key": "",
         "seq": PROBLEM_NUMBER,
         "newest": -PROBLEM_NUMBER,
     }
-
-
-def test_a_number_past_the_bound_becomes_a_text_where_anything_fits() -> None:
-    assert over_the_wire(InvalidNote(name="time", value=10**30, wanted="less")).values["value"] == "1" + "0" * 30
 
 
 def test_a_long_list_is_cut_to_its_first_entries() -> None:

@@ -5,11 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import msgspec
-import pytest
-
-from strandline.wire import shapes
-
 # In a process of its own: where it goes wrong there is no exception to catch, the interpreter crashes, as it does with
 # `msgspec.json.Decoder` in place of `shapes.decoder_of`.
 MEET = """
@@ -56,28 +51,3 @@ assert not failed, failed
 def test_threads_that_meet_a_type_at_once_all_decode() -> None:
     done = subprocess.run([sys.executable, "-c", MEET], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-class Point(msgspec.Struct, frozen=True):
-    x: int
-
-
-def test_a_type_has_one_decoder() -> None:
-    assert shapes.decoder_of(Point) is shapes.decoder_of(Point)
-    assert shapes.convert({"x": 1}, Point) == Point(1)
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (b'{"x": "1"}', "the answer.x: expected int, got str"),
-        (b'{"x": 1.5}', "the answer.x: expected int, got float"),
-        (b"{}", "the answer has no x"),
-        (b"[]", "the answer: expected object, got array"),
-        (b"x", "it is not JSON (JSON is malformed: invalid character (byte 0)) and begins with b'x'"),
-    ],
-)
-def test_a_wrong_shape_is_a_value_error_naming_the_field(body: bytes, said: str) -> None:
-    with pytest.raises(ValueError) as raised:
-        shapes.read(Point, body)
-    assert str(raised.value) == said
