@@ -1,9 +1,16 @@
 """Several controllers over one store keep every promise, whatever fails; and a rule of theirs left out is found."""
 
+from __future__ import annotations
+
+import logging
 import os
+from typing import Any
 
 import pytest
 
+from controller.storage import news
+from controller.storage.heads import Head
+from tests.several.server import Server
 from tests.several.world import run
 
 SEEDS = int(os.environ.get("SEVERAL_SEEDS", "12"))
@@ -32,3 +39,26 @@ def test_they_do_in_many_histories(first: int) -> None:
 @pytest.mark.parametrize("seed", FOUND.values(), ids=FOUND)
 def test_they_do_in_what_was_found(seed: int) -> None:
     run(seed)
+
+
+async def locks_nothing(*_: Any) -> None:
+    """In place of a lock."""
+
+
+BROKEN: dict[str, tuple[object, str, Any, int]] = {  # and the first of the histories that may find it
+    "no lock": (Server, "_acquire", locks_nothing, 1),
+    "a new stream has no greater epochs": (news, "epochs_before", lambda *_: 0, 4),
+    "a cache takes any stream for its own": (Head, "differs", lambda *_: False, 0),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("owner", "name", "instead", "first"), BROKEN.values(), ids=BROKEN)
+def test_a_rule_left_out_is_found(
+    owner: object, name: str, instead: Any, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logging.getLogger("strandline").setLevel(logging.CRITICAL)
+    monkeypatch.setattr(owner, name, instead)
+    with pytest.raises(Exception):  # noqa: B017  # whatever comes first
+        for seed in range(first, first + 60):
+            run(seed)
