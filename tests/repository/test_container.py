@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -16,7 +15,6 @@ from packaging.version import Version
 
 from controller.app import create_app
 from controller.settings import PORT_DEFAULT, Settings
-from tests.summary import skip
 
 pytestmark = pytest.mark.full
 
@@ -40,10 +38,6 @@ def copied(instructions: list[tuple[str, str]]) -> list[str]:
     """What it copies from the project."""
     sources = [rest.split()[:-1] for rest in those(instructions, "COPY") if not rest.startswith("--from")]
     return [source for each in sources for source in each]
-
-
-def test_it_says_that_it_was_not_built_here(root: Path) -> None:
-    assert "NOT BUILT HERE" in (root / "deploy" / "container" / "Containerfile").read_text().splitlines()[0]
 
 
 def test_hadolint_has_nothing_against_it(root: Path) -> None:
@@ -113,21 +107,3 @@ def test_the_containers_pins_are_tested_and_sufficient(root: Path, pyproject: di
         str(each) for each in needs if each.name not in pins or Version(pins[each.name]) not in each.specifier
     ] == []
     assert {"pyspark", "pytest", "confluent-kafka"} & set(pins) == set()
-
-
-@pytest.mark.parametrize("place", ["below root's home", "nowhere"])
-def test_a_python_that_the_images_user_cannot_start_is_told_before_any_step(
-    place: str, root: Path, tmp_path: Path
-) -> None:
-    python = tmp_path / "python3"  # pytest makes its folders for their owner only, as root's home is
-    if place == "below root's home":
-        if os.geteuid() != 0:
-            skip("only root can start a program as another user", "run it as root")
-        python.write_text("#!/bin/sh\n")
-        python.chmod(0o755)
-        tmp_path.chmod(0o700)
-    command: list[str | Path] = [sys.executable, "-m", "tools.try_image", python]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"strandline: {python} ") and line.endswith("; name another, such as /usr/bin/python3")

@@ -63,9 +63,3 @@ def test_git_ignores_all_that_the_quickstart_leaves_in_a_clone(root: Path, tmp_p
     shutil.copy(root / ".gitignore", tmp_path)
     done = subprocess.run([git, "check-ignore", *left], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert sorted(set(left)) == sorted(set(done.stdout.split()))
-
-
-def test_the_quickstart_says_to_remove_what_its_reader_keeps_to_start_over(root: Path) -> None:
-    page = (root / "docs" / "quickstart.md").read_text()
-    kept = re.findall(r'state="(.+?)"', page)
-    assert kept and all(f"`{name}`" in page.partition("To start over")[2] for name in kept)

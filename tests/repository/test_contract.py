@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,14 +63,10 @@ def test_the_contract_has_a_shape_for_every_answer_in_json_and_no_examples(contr
     [
         (taking(shape("a", a=NUMBER)), taking(shape("a", a=NUMBER, b=TEXT))),
         (taking(shape("a", a=NUMBER)), taking(shape("a", a=OR_NULL))),
-        (taking(shape(a={**NUMBER, "maximum": 9})), taking(shape(a={**NUMBER, "maximum": 10}))),
         (taking(NUMBER), taking({"type": "number"})),
-        (taking(NUMBER), taking({"oneOf": [TEXT, NUMBER]})),
         (taking(WORDS), taking({"enum": ["hold", "skip", "drop"]})),
         (taking(NUMBER), taking(NUMBER, required=False)),
         (answering(shape("a", a=NUMBER)), answering(shape("a", "b", a=NUMBER, b=TEXT))),
-        (answering(shape(a=NUMBER)), answering(shape("a", a=NUMBER))),
-        (answering(shape("a", a=OR_NULL)), answering(shape("a", a=NUMBER))),
         (answering(WORDS), answering({"enum": ["hold", "skip", "drop"]})),
         (document(), parameter()),
         (document(security=[{"token": []}]), document()),
@@ -82,14 +75,10 @@ def test_the_contract_has_a_shape_for_every_answer_in_json_and_no_examples(contr
     ids=[
         "a field that may be sent",
         "null is taken",
-        "a wider bound",
         "a wider type",
-        "another kind of body",
         "a word that may be sent",
         "no body is needed",
         "a field of an answer",
-        "a field that is always there",
-        "never null",
         "a new word in an answer",
         "a parameter",
         "no token is needed",
@@ -110,36 +99,23 @@ CALL = "PUT /v1/things"
         (document(), document(security=[{"token": []}]), f"{CALL} needs a token now"),
         (parameter(), document(), f"{CALL}, parameter limit is gone"),
         (parameter(), parameter(required=True), f"{CALL}, parameter limit is required now"),
-        (document(), parameter(required=True), f"{CALL}, parameter limit is required now"),
         (document(), taking(NUMBER), f"{CALL} needs a body now"),
         (taking(shape(a=NUMBER)), taking(shape()), f"{CALL}, body.a is gone"),
         (taking(shape(a=NUMBER)), taking(shape("a", a=NUMBER)), f"{CALL}, body.a is required now"),
-        (taking(shape(a=NUMBER)), taking(shape("b", a=NUMBER, b=TEXT)), f"{CALL}, body.b is required now"),
         (taking(shape(a=NUMBER)), taking(shape(a=TEXT)), f"{CALL}, body.a refuses integer"),
         (taking(shape(a=OR_NULL)), taking(shape(a=NUMBER)), f"{CALL}, body.a refuses null"),
         (taking(shape(a=NUMBER)), taking(shape(a={**NUMBER, "minimum": 1})), f"{CALL}, body.a has other bounds"),
-        (taking(shape(a=TEXT)), taking(shape(a={**TEXT, "pattern": "x"})), f"{CALL}, body.a has other bounds"),
         (taking(WORDS), taking({"enum": ["hold"]}), f'{CALL}, body refuses "skip"'),
         (
             taking(shape(a={**NUMBER, "default": 1})),
             taking(shape(a={**NUMBER, "default": 2})),
             f"{CALL}, body.a has another default",
         ),
-        (
-            taking({"type": "array", "items": NUMBER}),
-            taking({"type": "array", "items": TEXT}),
-            "body.[] refuses integer",
-        ),
         (answering(NUMBER), document(), f"{CALL}, answer 200 is application/json no more"),
         (answering(shape("a", a=NUMBER)), answering(shape()), f"{CALL}, answer 200.a is gone"),
         (answering(shape("a", a=NUMBER)), answering(shape(a=NUMBER)), f"{CALL}, answer 200.a may be left out now"),
         (answering(shape("a", a=NUMBER)), answering(shape("a", a=OR_NULL)), f"{CALL}, answer 200.a may be null"),
         (answering(WORDS), answering(TEXT), f"{CALL}, answer 200 may be string"),
-        (
-            answering({"type": "object", "additionalProperties": NUMBER}),
-            answering({"type": "object", "additionalProperties": OR_NULL}),
-            f"{CALL}, answer 200.* may be null",
-        ),
     ],
 )
 def test_what_a_caller_would_miss_is_told(old: Document, new: Document, said: str) -> None:
@@ -164,12 +140,3 @@ def test_a_field_that_any_shape_loses_is_missed(contract: Document) -> None:
             fields = {each: of for each, of in schema["properties"].items() if each != field}
             less = {**contract, "components": {"schemas": {**shapes, name: {**schema, "properties": fields}}}}
             assert any(f".{field} is gone" in line for line in broken(contract, less)), f"{name}.{field}"
-
-
-def test_the_code_is_compared_with_the_file(contract: Document, tmp_path: Path) -> None:
-    file = tmp_path / "contract.json"
-    assert broken_by_the_code(file) == []
-    more = copy.deepcopy(contract)
-    more["paths"]["/v1/former"] = {"get": {"responses": {}}}
-    file.write_text(json.dumps(more))
-    assert broken_by_the_code(file) == ["GET /v1/former is gone"]

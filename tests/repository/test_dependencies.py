@@ -14,8 +14,8 @@ from packaging.utils import canonicalize_name
 
 from tests.repository.syntax import statements
 from tools.environment import OF_THEIR_OWN
-from tools.licences import licence_of, licences_in, pinned, pinned_only_by, recorded
-from tools.reference.dependencies import TOOLS, brought_by, extras_with, needed
+from tools.licences import licence_of, pinned, pinned_only_by, recorded
+from tools.reference.dependencies import extras_with, needed
 
 # What no module of ours imports, and the package that does.
 USED_BY = {
@@ -132,23 +132,6 @@ def test_what_other_environments_have_is_recorded_with_its_licence() -> None:
     """Else: make lock."""
     pins = {name: {f"{each}=={version}" for each, version in pinned_only_by(name).items()} for name in OF_THEIR_OWN}
     assert {name: set(licences) for name, licences in recorded().items()} == pins
-
-
-def test_the_licences_of_another_environment_are_those_that_its_packages_state(tmp_path: Path) -> None:
-    for name, said in (
-        ("One_Package", "License-Expression: MIT"),
-        ("two", "License: Apache Software License"),
-        ("three", "License: UNKNOWN\nClassifier: License :: OSI Approved :: BSD License"),  # as old tools wrote it
-    ):
-        folder = tmp_path / "lib" / "python3.11" / "site-packages" / f"{name}-1.0.dist-info"
-        folder.mkdir(parents=True)
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n{said}\n")
-    assert licences_in(tmp_path) == {"one-package": "MIT", "two": "Apache-2.0", "three": "BSD"}
-
-
-def test_tools_come_with_no_extra_and_every_extra_has_the_base() -> None:
-    assert TOOLS and extras_with("pytest") == [] and extras_with("httpx") == ["base"]
-    assert brought_by("base") < brought_by("cli") < brought_by("controller") < brought_by("dashboard")
 
 
 def test_the_page_about_support_has_the_versions_that_tests_run_on(root: Path) -> None:

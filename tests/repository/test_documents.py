@@ -29,7 +29,7 @@ SPARK_PROGRAMS = "tests/spark_shell/test_programs.py::test_the_programs_of_a_pag
 SPARK_TASKS = "tests/spark/test_documents.py::test_a_task_for_spark_can_be_done_as_its_page_says"
 DEPLOYING = "tests/deploy/test_pages.py::test_what_a_page_about_deploying_shows_is_there"
 EXPLANATIONS = "tests/readme/test_explanations.py::test_the_code_of_an_explanation_prints_what_the_page_says"
-# Every page with blocks, and the tests that run them all.
+# Pages with blocks, and the tests that run them all; TASKS runs those of other tasks, if it names them.
 RUN = {
     "docs/benchmarks.md": (BENCHMARKS,),
     "docs/command-line.md": (
@@ -37,30 +37,21 @@ RUN = {
         "tests/logs/test_kafka_page.py::test_the_commands_that_watch_a_topic_do",
     ),
     "docs/dashboard.md": ("tests/readme/test_pages.py::test_the_page_about_the_dashboard_begins_with_what_serves_it",),
-    "docs/how-to/a-writer-that-died.md": (TASKS,),
     "docs/how-to/alerts.md": (
         "tests/readme/test_pages.py::test_the_page_about_alerts_sets_them_up_and_knows_every_one",
     ),
-    "docs/how-to/ask-for-status.md": (TASKS,),
     "docs/how-to/append-only-table.md": (SPARK_PROGRAMS,),
+    "docs/how-to/clocks.md": ("tests/readme/test_pages.py::test_the_page_about_clocks_has_the_way_out",),
     "docs/how-to/backfill.md": (SPARK_TASKS,),
     "docs/how-to/backup.md": ("tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",),
-    "docs/how-to/behind-a-proxy.md": (TASKS,),
-    "docs/how-to/in-your-application.md": (TASKS,),
     "docs/how-to/chained-jobs.md": (SPARK_TASKS,),
-    "docs/how-to/check.md": (TASKS,),
-    "docs/how-to/chained-programs.md": (TASKS,),
-    "docs/how-to/did-writers-keep-their-word.md": (TASKS,),
     "docs/how-to/existing-kafka-topic.md": (
         "tests/logs/test_kafka_page.py::test_the_page_about_an_existing_topic_makes_its_windows_exact",
     ),
-    "docs/how-to/clocks.md": (TASKS,),
     "docs/how-to/declarative-pipelines.md": (SPARK_PROGRAMS,),
     "docs/how-to/deploy-on-kubernetes.md": (DEPLOYING,),
     "docs/how-to/deploy-with-compose.md": (DEPLOYING,),
     "docs/how-to/deploy-with-systemd.md": (DEPLOYING,),
-    "docs/how-to/hourly-job.md": (TASKS,),
-    "docs/how-to/join-two-streams.md": (TASKS,),
     "docs/how-to/keep-it-running.md": (
         "tests/readme/test_pages.py::test_the_page_about_running_a_controller_rescues_a_store_that_was_removed",
     ),
@@ -73,7 +64,6 @@ RUN = {
         "tests/readme/test_schedulers.py::test_every_file_of_the_page_is_well_formed",
         "tests/readme/test_schedulers.py::test_airflows_sensor_is_done_when_the_hour_is_complete",
     ),
-    "docs/how-to/scale-segments.md": (TASKS,),
     "docs/how-to/notes-through-kafka.md": (
         "tests/logs/test_kafka_page.py::test_the_page_about_notes_through_kafka_relays_what_a_console_producer_says",
         "tests/logs/test_kafka_page.py::test_the_records_of_that_page_are_notes",
@@ -82,7 +72,6 @@ RUN = {
         "tests/readme/test_languages.py::test_curl_writes_and_reads_as_the_page_about_other_languages_shows",
         "tests/readme/test_languages.py::test_a_program_with_a_standard_library_alone_writes_and_reads",
     ),
-    "docs/how-to/retention.md": (TASKS,),
     "docs/how-to/tokens-and-tls.md": (
         "tests/tokens/test_serving.py::test_the_page_about_tokens_and_tls_lets_in_whom_it_says",
     ),
@@ -92,11 +81,7 @@ RUN = {
     "docs/how-to/several-controllers.md": (
         "tests/readme/test_pages.py::test_the_page_about_several_controllers_starts_two_at_one_port",
     ),
-    "docs/how-to/transactions.md": (TASKS,),
     "docs/how-to/upgrade.md": ("tests/migrations/test_schema.py::test_the_commands_of_the_page_do_what_it_says",),
-    "docs/how-to/writers-that-come-and-go.md": (TASKS,),
-    "docs/how-to/what-a-delay-loses.md": (TASKS,),
-    "docs/how-to/windows-that-survive.md": (TASKS,),
     "docs/kafka.md": ("tests/logs/test_kafka_page.py::test_the_page_about_kafka_notes_what_it_says",),
     "docs/quickstart.md": (
         "tests/spark/test_documents.py::test_the_quickstart_gets_the_same_windows_in_python_and_in_spark",
@@ -155,6 +140,7 @@ def pages(root: Path) -> dict[str, str]:
 
 
 def test_every_block_of_every_page_is_run_by_a_test(root: Path) -> None:
+    tasks = re.findall(r'"([\w-]+)"', (root / TASKS.partition("::")[0]).read_text())
     for page, text in pages(root).items():
         fences = re.findall(r"^( *)```(.*)$", text, re.MULTILINE)
         assert all(indent == "" for indent, _ in fences), f"{page}: what is indented is not found by those who run it"
@@ -163,7 +149,7 @@ def test_every_block_of_every_page_is_run_by_a_test(root: Path) -> None:
             tests: tuple[str, ...] = (EXPLANATIONS,)
             languages = [language for language in languages if language]
         else:
-            tests = RUN.get(page, ())
+            tests = RUN.get(page, (TASKS,) if Path(page).stem in tasks else ())
         assert set(languages) <= LANGUAGES, f"{page}: {set(languages) - LANGUAGES}"
         assert tests or not languages, f"{page} has blocks that no test runs: name one in RUN"
         for test in tests if languages else ():

@@ -91,15 +91,3 @@ def test_tests_without_jars_are_skipped_and_fail_in_ci(root: Path, checkout: Pat
     )
     assert outcome in done.stdout, done.stdout + done.stderr
     assert "Name or service not known" in done.stdout
-
-
-def test_make_jars_fetches_them_with_maven_and_sets_up_nothing_else(root: Path, checkout: Path) -> None:
-    make = shutil.which("make")
-    assert make is not None
-    shutil.copy(root / "Makefile", checkout / "Makefile")
-    maven(checkout, MAVEN.format(calls=checkout / "calls"))
-    command = [make, "-C", str(checkout), f"PYTHON={sys.executable}", "jars"]
-    before = {each.name for each in checkout.iterdir()}
-    done = subprocess.run(command, env={"PATH": str(checkout / "bin")}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert {each.name for each in checkout.iterdir()} - before == {".jars", "calls"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pydoc
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,14 +41,6 @@ def test_strandline_has_the_names_of_its_packages_and_they_are_the_same_things(r
         assert [name for name in module.__all__ if getattr(strandline, name) is not getattr(module, name)] == []
     assert set(A_USER_NEEDS.split()) <= set(dir(strandline))
     assert strandline.__version__ == importlib.import_module("strandline.version").__version__
-
-
-def test_help_shows_the_names_with_their_examples() -> None:
-    shown = pydoc.plain(pydoc.render_doc(importlib.import_module("strandline")))
-    assert "class BackgroundWriter" in shown and "    read_events(" in shown
-    for name in A_USER_NEEDS.split():
-        text = getattr(importlib.import_module("strandline"), name).__doc__ or ""
-        assert re.search(rf"\n\n {{4,}}.*(\b{name}[(.]|write_|\.windows\()", text) or f"{name}(" in text, name
 
 
 def test_importing_strandline_loads_nothing_that_a_writer_does_not_need(root: Path) -> None:

@@ -66,11 +66,6 @@ def test_every_metric_is_there_with_the_alerts_that_look_at_it(pages: dict[str, 
     assert named == set(re.findall(r"- alert: (\w+)", ALERTS.read_text()))
 
 
-def test_the_environment_changes_nothing(pages: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRANDLINE_PORT", "9")
-    assert reference.pages() == pages
-
-
 def test_every_limit_says_what_it_is(pages: dict[str, str]) -> None:
     """A comment on its line in limits.py."""
     assert [line for line in pages["limits.md"].splitlines() if line.startswith("- `") and ": " not in line] == []

@@ -30,11 +30,6 @@ def test_no_requirement_file_names_an_address(compiled: dict[str, str], root: Pa
     assert {name: ADDRESS.findall(text) for name, text in (compiled | sources).items() if ADDRESS.search(text)} == {}
 
 
-def test_both_files_pin_the_same_versions(compiled: dict[str, str]) -> None:
-    build, dev = dict(PIN.findall(compiled["build.txt"])), dict(PIN.findall(compiled["dev.txt"]))
-    assert {name: version for name, version in build.items() if dev.get(name, version) != version} == {}
-
-
 def test_the_lowest_versions_are_the_bounds_of_the_project(compiled: dict[str, str], root: Path) -> None:
     wanted = lowest_in(root)
     assert (root / "tools" / "requirements" / "lowest.in").read_text() == wanted, "a bound has changed: make lock"

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.summary import closing_lines
-
 MODULE = """
 from tests.summary import skip, skip_but_under_ci
 
@@ -39,16 +37,3 @@ def test_a_run_closes_with_what_was_skipped_and_how_to_get_it(root: Path, tmp_pa
     ]
     assert done.returncode == 1
     assert "there is no server; to run them: install one" in done.stdout
-
-
-def test_what_was_skipped_for_one_reason_is_one_entry_by_folder() -> None:
-    skipped = [
-        (f"tests/{folder}/test_x.py::test_{number}", "Skipped: no sea; to run them: wait")
-        for folder, number in (("b", 1), ("a", 1), ("b", 2))
-    ]
-    assert list(closing_lines(["tests/a/test_x.py::test_2", "tests/test_y.py::test_1"], skipped)) == [
-        "ran: a 1, test_y.py 1",
-        "skipped: a 1, b 2",
-        "    why: no sea",
-        "    to run them: wait",
-    ]

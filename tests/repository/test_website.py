@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tools.website import PUBLIC, PYTHON_PAGES, Nav, configuration, pages, public_names, stage
+from tools.website import PUBLIC, PYTHON_PAGES, Nav, configuration, pages, stage
 
 pytestmark = pytest.mark.full
 
@@ -44,14 +43,3 @@ def test_every_page_has_beside_it_what_it_links_to(source: Path) -> None:
     assert (source / "controller" / "operations" / "alerts.yml").is_file()
     assert "compose.yaml" in (source / "deploy" / "index.md").read_text()
     assert "[deploy](deploy/index.md)" in (source / "README.md").read_text()
-
-
-@pytest.mark.parametrize("module", ["writer_client", "reader_client", "spark_integration", "strandline.testing"])
-def test_the_page_of_a_package_has_the_names_that_it_offers(module: str, root: Path, source: Path) -> None:
-    names = public_names(root, module)
-    assert names == importlib.import_module(module).__all__
-    assert f"members: [{', '.join(names)}]" in (source / PYTHON_PAGES / f"{module}.md").read_text()
-
-
-def test_a_module_offers_its_classes(root: Path) -> None:
-    assert public_names(root, "strandline.logs.sqlite") == ["SqliteLog"]

@@ -1,7 +1,6 @@
 """The wheel, as it is built for others, holds the packages and works."""
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -71,11 +70,6 @@ def test_the_wheel_holds_the_packages_and_nothing_else(
     ours = {*packages, "pyspark_strandline.py"} - {"migrations"}
     assert {name.split("/")[0] for name in names} == {*ours, description}
     assert f"{description}/licenses/LICENSE" in names
-
-
-def test_the_packages_are_all_that_the_project_has(packages: list[str], project_files: list[Path], root: Path) -> None:
-    typed = {str(file.parent.relative_to(root)) for file in project_files if file.name == "py.typed"}
-    assert typed == {*packages} - {"migrations"}
 
 
 def shipped_as(name: str) -> str:
@@ -172,11 +166,3 @@ def test_with_the_repositorys_address_the_readme_leads_to_the_files_of_the_versi
     assert {(mark, kind) for mark, kind, _ in found} == {("!", "raw"), ("", "blob")}
     assert [path for _, _, path in found if not (root / path).exists()] == []
     assert len(found) == len(LINK.findall((root / "README.md").read_text())) > 10
-
-
-def test_the_installed_project_is_this_one(root: Path, tmp_path: Path) -> None:
-    # From another folder, so that a missing install shows.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-c", "import strandline; print(strandline.__file__)"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == str(root / "strandline" / "__init__.py"), done.stderr
