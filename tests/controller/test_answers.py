@@ -27,17 +27,6 @@ def test_every_shape_of_a_note_s_answer_has_an_example() -> None:
     assert any("code" in result for each in answers for result in each.get("results", []))
 
 
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [({"status": "ok", "colour": "blue"}, "more"), ({}, "less"), ({"status": 1}, "another type")],
-    ids=["more", "less", "another type"],
-)
-def test_an_answer_of_another_shape_does_not_pass(answer: Any, why: str) -> None:
-    (health,) = [each for each in ROUTES if each.path == "/healthz"]
-    with pytest.raises(AssertionError):
-        check_shape(health, answer)
-
-
 def references(value: Any) -> set[str]:
     if isinstance(value, dict):
         found = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()

@@ -16,10 +16,8 @@ from sqlalchemy import delete, update
 from controller.cli import main
 from controller.cli.check import fault_of
 from controller.storage import schema
-from controller.storage.backup import back_up
 from controller.storage.database import open_database
 from controller.storage.heads import start_over
-from controller.storage.refusals import InTheWay, UnderWay
 from tests.readme.pages import blocks_of, commands_of
 from tests.served import NOON
 
@@ -371,29 +369,6 @@ def test_a_database_that_is_no_store_gets_no_backup(
     assert main(["backup", str(tmp_path / "kept"), "--database", postgres_url]) == 1
     assert told in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_of_several_backups_of_one_name_at_once_one_is_made_whole(store: str, tmp_path: Path) -> None:
-    for turn in range(10):
-        file, together = tmp_path / f"{turn}.backup", threading.Barrier(4)
-        outcomes: list[str] = []
-
-        def back_up_too(file: Path = file, together: threading.Barrier = together, into: Any = outcomes) -> None:
-            together.wait()
-            try:
-                back_up(f"sqlite:///{store}", file)
-                into.append("made")
-            except (InTheWay, UnderWay):
-                into.append("refused")
-
-        threads = [threading.Thread(target=back_up_too) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(outcomes) == ["made", "refused", "refused", "refused"]
-        assert fault_of(str(file)) is None
-        assert not file.with_name(f"{file.name}.part").exists()
 
 
 def test_a_backup_under_way_is_left_alone_and_a_killed_one_is_replaced(

@@ -79,14 +79,3 @@ def test_the_bodies_of_all_callers_together_are_bounded_and_leave_no_trace() -> 
 
     for _ in range(2):
         asyncio.run(scene())
-
-
-def test_who_waits_for_a_body_can_be_cancelled() -> None:
-    async def scene() -> None:
-        reading = asyncio.ensure_future(read_body(Request(SCOPE, receiving())))
-        await asyncio.sleep(0)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-
-    asyncio.run(scene())

@@ -188,17 +188,6 @@ def test_a_group_starts_at_head_time_or_given_positions(controller: Any) -> None
     assert positions == {"head": {"0": 4}, "time": {"0": 10}, "told": {"1": 7}}
 
 
-def test_a_deleted_group_is_gone(group: Any) -> None:
-    reader(group, "one", {"0": 30})
-    assert group.call("GET", "/v1/reader-groups") == {"groups": ["g"], "next": None}
-
-    group.call("DELETE", GROUP, expect=204)
-
-    assert group.call("GET", GROUP, expect=404)["code"] == "unknown_group"
-    group.call("PUT", GROUP, {"streams": ["s"]}, expect=201)
-    assert group.call("GET", GROUP)["readers"] == [] and bounds(group) == (None, 100)
-
-
 def test_what_was_put_back_stays_so_when_a_successor_goes_on(group: Any) -> None:
     scale = {"seal": {"0": 40, "1": 50}, "create": [{"id": "2", "low": 0, "high": 1}]}
     group.call("POST", "/v1/streams/s/scale", scale)

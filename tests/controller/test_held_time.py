@@ -58,32 +58,6 @@ def test_short_holds_and_quiet_streams_are_not_told(controller: Any) -> None:
     assert controller.told("held") == []
 
 
-def test_a_timed_out_writers_hold_and_incomplete_marks_are_recorded(controller: Any) -> None:
-    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": 60_000})
-    controller.note("silent", 100, {"0": 1})
-    began = controller.clock.now
-    controller.note("alive", 500, {"0": 2})
-    controller.pass_time(50_000)
-    controller.note("alive", 600, {"0": 3})
-    controller.pass_time(10_000)
-
-    (held,) = controller.told("held")
-    assert (held["details"]["writer"], held["details"]["from"], held["details"]["to"]) == (
-        "silent",
-        began,
-        began + 60_000,
-    )
-    (incomplete,) = controller.told("incomplete")
-    assert incomplete["details"] == {
-        "key": "",
-        "excluded": ["silent"],
-        "excluded_writers": 1,
-        "from": began + 60_000,
-        "from_seq": 2,
-        "from_time": 600,
-    }
-
-
 def test_incomplete_marks_end_with_the_writers_return_also_over_a_restart(start: Any) -> None:
     controller = start()
     controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": None})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -152,10 +151,7 @@ def test_a_returning_reader_continues_after_its_last_event(controller: Any, foll
     [
         ("after=1", {}, 422, "unknown_seq"),
         ("after=-1", {}, 422, "invalid_parameter"),
-        ("after=x", {}, 422, "invalid_parameter"),
         ("key=a%20b", {}, 422, "invalid_name"),
-        ("", {"Last-Event-ID": "-1"}, 422, "invalid_parameter"),
-        ("", {"Last-Event-ID": "9007199254740992"}, 422, "invalid_parameter"),
         ("", {"Last-Event-ID": "²"}, 422, "invalid_parameter"),
     ],
 )
@@ -173,20 +169,6 @@ def test_a_bad_start_is_refused_before_anything_is_streamed(
 
 def test_a_stream_that_does_not_exist_cannot_be_followed(controller: Any) -> None:
     assert controller.call("GET", LIVE, expect=404)["code"] == "unknown_stream"
-
-
-def test_a_mark_is_encoded_once_for_all_who_follow(controller: Any, follow: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    readers = [follow() for _ in range(5)]
-    for each in readers:
-        each.wait_for(lambda follower: bool(follower.text))
-
-    controller.note("a", 100, {"0": 1})
-
-    assert [each.marks(1) for each in readers] == [[1]] * 5
-    following = controller.app.state.controller.following
-    (kept,) = following._encoded.values()
-    assert list(kept) == [("", 1)]
 
 
 def test_idle_advance_is_sent_once_a_second_before_marks(controller: Any, follow: Any) -> None:
@@ -282,15 +264,3 @@ def test_events_end_in_order_when_the_controller_stops(serve: Any) -> None:
 
     assert [kind for kind, _, _ in parsed(text)] == [":", "mark", "end"]
     assert server.errors == ""
-
-
-def test_a_client_that_goes_is_let_go(serve: Any) -> None:
-    server = serve()
-    server.client.put("/v1/streams/s", json=CONFIG)
-    for _ in range(3):
-        with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=60) as gone:
-            gone.sendall(f"GET {LIVE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-            assert gone.recv(65_536).startswith(b"HTTP/1.1 200")
-
-    assert server.client.post("/v1/streams/s/notes", json={"writer": "a", "time": 1, "position": {}}).status_code == 200
-    assert server.stop() == 0 and server.errors == ""

@@ -13,12 +13,7 @@ import pytest
 from controller.clock import Clock
 from controller.records.cadence import NEW_STILL_MS
 from controller.status.memo import MEMO_MS, Memo
-from controller.status.stream_status import StreamDetails
-from controller.status.writer_status import WriterDetails
 from controller.storage.journal import StoredEntry
-from strandline.core.writer import WriterState
-from strandline.errors import UnknownStream, UnknownWriter
-from strandline.wire.status import State
 from tests.served import NOON, InProcess, ManualClock
 
 SETTINGS = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -201,18 +196,6 @@ def test_a_group_that_has_read_beyond_its_streams_end_hides_nothing_else(control
     assert told["unread_groups"] == {"beyond": "beyond_final_offset"}
 
 
-def test_a_group_of_a_deleted_stream_is_named_also_where_it_read_no_other(controller: InProcess) -> None:
-    create(controller, "gone", "s")
-    for group, streams in (("both", ["s", "gone"]), ("only", ["gone"]), ("whole", ["s"])):
-        controller.call("PUT", f"/v1/reader-groups/{group}", {"streams": streams})
-    controller.call("DELETE", "/v1/streams/gone")
-    for query in ("", "?group=both&group=only"):
-        assert status(controller, query)["unread_groups"] == dict.fromkeys(("both", "only"), "unknown_stream"), query
-    assert status(controller)["counts"]["reader_groups"] == 3
-    create(controller, "gone")
-    assert status(controller)["unread_groups"] == dict.fromkeys(("both", "only"), "stream_recreated")
-
-
 def test_status_without_a_store_says_why_and_shows_memory(controller: InProcess, database: Path) -> None:
     create(controller, "a", "b")
     controller.note("w", NOON, {}, "a")
@@ -245,44 +228,6 @@ def test_a_writer_that_keeps_up_is_not_said_to_hold_time_and_one_that_others_wai
     assert said("s") == ("fine", False)
     controller.pass_time(NEW_STILL_MS)
     assert said("s") == ("stalled", True)
-
-
-def closely(controller: InProcess, name: str = "s") -> StreamDetails:
-    """What the page of a stream shows."""
-    found: StreamDetails = controller.portal.call(controller.app.state.controller.status.of_stream, name)
-    return found
-
-
-def test_of_streams_in_equal_trouble_those_furthest_behind_come_first(controller: InProcess) -> None:
-    for name, lag_ms in (("least", 0), ("most", 9_000), ("middle", 500)):
-        create(controller, name)
-        controller.note("w", NOON - lag_ms, {}, name)
-    create(controller, "unused")
-    controller.app.state.controller.status.forget()
-    found = controller.portal.call(controller.app.state.controller.status.overview)
-    assert [(each.stream, each.lag_ms) for each in found.streams] == [
-        ("most", 9_000),
-        ("middle", 500),
-        ("least", 0),
-        ("unused", None),
-    ]
-
-
-def test_marks_a_second_and_since_when_they_leave_writers_out_go_on_over_a_restart(start: Any) -> None:
-    controller = start()
-    create(controller, "s", writer_timeout_ms=None)
-    controller.note("lost", 5, {})
-    controller.call("POST", "/v1/streams/s/writers/lost/exclude")
-    for number in range(120):
-        controller.pass_time(1_000)
-        controller.note("w", 10 + number, {})
-    before = closely(controller).stream
-    after = closely(controller := start()).stream
-    for each in (before, after):
-        assert (each.worst.marks_per_second, each.state_since) == (1, NOON + 1_000)
-        assert (each.state, each.worst.excluded) == (State.INCOMPLETE, ("lost",))
-    controller.pass_time(30_000)
-    assert closely(controller).stream.worst.marks_per_second == 0.5
 
 
 def test_the_journal_is_found_by_topic_and_by_writer(controller: InProcess) -> None:
@@ -372,67 +317,3 @@ def test_of_more_answers_than_it_shares_the_oldest_is_made_again() -> None:
         return made
 
     assert asyncio.run(ask()) == ["a", "b", "c", "a"]
-
-
-# -- a writer
-
-
-def of_writer(controller: InProcess, writer: str, stream: str = "s") -> WriterDetails:
-    found: WriterDetails = controller.portal.call(controller.app.state.controller.status.of_writer, stream, writer)
-    return found
-
-
-def test_a_writer_shows_its_keys_notes_and_timeout(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", {**SETTINGS, "writer_timeout_ms": 60_000})
-    controller.note("slow", NOON, {"0": 1})
-    began = controller.clock.now
-    for time, offset in ((NOON + 5, 4), (NOON + 9, 7)):
-        controller.note("fast", time, {"0": offset})
-    controller.pass_time(20_000)
-    slow, fast = of_writer(controller, "slow"), of_writer(controller, "fast")
-    assert [(each.key, each.state, each.time, each.holds) for each in slow.keys] == [
-        ("", WriterState.ACTIVE, NOON, True)
-    ]
-    assert (slow.keys[0].held_since, slow.times_out_in_ms, slow.heard_at) == (began, 40_000, began)
-    assert (fast.keys[0].holds, fast.keys[0].held_since) == (False, None)
-    assert [(each.time, dict(each.position.items())) for each in fast.notes] == [
-        (NOON + 9, {"0": 7}),
-        (NOON + 5, {"0": 4}),
-    ]
-    assert fast.position == fast.notes[0].position
-
-
-def test_refused_and_late_notes_are_counted_by_writer(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", {**SETTINGS, "late_writers": "skip"})
-    controller.note("a", 50, {"0": 1})
-    controller.note("b", 20, {"0": 1})
-    controller.call("POST", "/v1/streams/s/notes", {"writer": "a", "time": 1, "position": {}}, expect=409)
-    assert [(each.late, each.refused) for each in (of_writer(controller, "a"), of_writer(controller, "b"))] == [
-        (0, 1),
-        (1, 0),
-    ]
-
-
-@pytest.mark.parametrize("what", ["exclude", "time out", "close"])
-def test_a_writer_that_does_not_count_says_so(controller: InProcess, what: str) -> None:
-    controller.call("PUT", "/v1/streams/s", {**SETTINGS, "writer_timeout_ms": 1_000})
-    controller.note("w", 5, {})
-    assert of_writer(controller, "w").counts
-    controller.note("other", 9, {})
-    if what == "exclude":
-        controller.call("POST", "/v1/streams/s/writers/w/exclude")
-    elif what == "close":
-        controller.note("w", 50, {})
-        controller.call("DELETE", "/v1/streams/s/writers/w")
-    else:
-        controller.pass_time(1_000)
-    found = of_writer(controller, "w")
-    assert (found.counts, found.excluded, found.closed) == (False, what == "exclude", what == "close")
-
-
-def test_an_unknown_writer_or_stream_has_no_status(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", SETTINGS)
-    with pytest.raises(UnknownWriter):
-        of_writer(controller, "nobody")
-    with pytest.raises(UnknownStream):
-        of_writer(controller, "w", "nothing")

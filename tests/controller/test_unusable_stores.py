@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -62,29 +61,6 @@ def test_a_full_disk_is_named_when_the_store_is_new(disk: Disk, command: str) ->
     disk.fill()
 
     assert "the disk" in refused(command, disk.folder / "store.db", preexec=disk.preexec)
-
-
-@pytest.mark.parametrize("command", ["serve", "token"])
-def test_a_full_disk_is_named_when_the_store_is_there(disk: Disk, command: str) -> None:
-    store = disk.folder / "store.db"
-    make(store)
-    disk.fill()
-
-    assert "the disk" in refused(command, store, preexec=disk.preexec)
-
-    disk.make_room()
-    assert run("token", "create", "t", "--role", "admin", "--database", str(store)).returncode == 0
-
-
-def test_a_backup_onto_a_full_disk_names_its_file(tmp_path: Path, disk: Disk) -> None:
-    store, file = tmp_path / "store.db", disk.folder / "backup"
-    make(store)
-    disk.fill()
-
-    ended = run("backup", str(file), "--database", str(store), preexec=disk.preexec)
-
-    assert (ended.returncode, "Traceback" in ended.stderr) == (1, False)
-    assert f"{file} cannot be used: the disk" in ended.stderr and not file.exists()
 
 
 def test_a_restore_onto_a_full_disk_does_not_blame_the_backup(tmp_path: Path, disk: Disk) -> None:
@@ -149,29 +125,6 @@ def test_a_store_in_a_folder_that_is_not_there_is_refused_and_none_is_made(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_serving_on_a_port_that_is_taken_makes_no_store(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        ended = run("serve", "--port", str(taken.getsockname()[1]), "--database", "store.db", folder=tmp_path)
-    assert (ended.returncode, "cannot listen on" in ended.stderr) == (1, True), ended.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_restore_without_a_file_leaves_nothing_where_no_store_is(tmp_path: Path) -> None:
-    ended = run("restore", "--database", str(tmp_path / "mistyped.db"))
-    assert (ended.returncode, "does not exist" in ended.stderr) == (1, True), ended.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "words", [("serve", "--port", "0"), ("migrate",), ("demo", "--spark"), ("demo", "--spark", "--out", "/proc/x.png")]
-)
-def test_a_folder_in_which_nothing_can_be_made_is_one_sentence_without_a_traceback(words: tuple[str, ...]) -> None:
-    ended = run(*words, folder=Path("/proc"))
-    said = [line for line in ended.stderr.splitlines() if " INFO " not in line]
-    assert (ended.returncode != 0, len(said)) == (True, 1), ended.stderr
-    assert said[0].startswith(f"strandline {words[0]}: ")
-
-
 def test_a_postgresql_of_another_application_is_named_and_left_as_it_is(postgres: Any, postgres_url: str) -> None:
     postgres.execute("CREATE TABLE customers (name text)", postgres_url)
 
@@ -180,15 +133,3 @@ def test_a_postgresql_of_another_application_is_named_and_left_as_it_is(postgres
         assert (ended.returncode, "Traceback" in ended.stderr) == (1, False), ended.stderr
         assert "another application (its tables: customers)" in ended.stderr
     assert postgres.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", postgres_url) == [(1,)]
-
-
-def test_an_output_that_takes_no_more_is_told_in_a_sentence(tmp_path: Path) -> None:
-    with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "controller", "migrate", "--database", str(tmp_path / "store.db")]
-        given = {**os.environ, "PYTHONPATH": str(ROOT)}
-        ended = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, env=given, timeout=120, check=False
-        )
-
-    assert ended.returncode == 1 and "standard output (No space left on device)" in ended.stderr
-    assert "Traceback" not in ended.stderr and "Exception ignored" not in ended.stderr
