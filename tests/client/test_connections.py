@@ -70,7 +70,7 @@ def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
         transport.close()
 
 
-@pytest.mark.parametrize("end", range(1, len(ANSWER)))
+@pytest.mark.parametrize("end", [1, 12, 17, 20, 36, len(ANSWER) - 1])
 def test_an_answer_that_is_cut_anywhere_is_lost(flavour: Flavour, scripted: Any, end: int) -> None:
     def answer_in_part(out: Any, _: threading.Event) -> bool:
         out.write(ANSWER[:end])
@@ -116,24 +116,12 @@ def test_an_answer_counts_that_came_before_the_request_was_read() -> None:
     ("begin", "part"),
     [
         (b"", b"H"),
-        (b"HTTP/1.1 200 OK\r\nx: ", b"x"),
         (b"HTTP/1.1 200 OK\r\n", b"x: x\r\n"),
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b" "),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"0"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: ", b"x"),
     ],
-    ids=[
-        "its first line",
-        "a header",
-        "headers",
-        "100 Continue",
-        "a body",
-        "the size of a chunk",
-        "chunks",
-        "a trailer",
-    ],
+    ids=["its first line", "headers", "100 Continue", "a body", "chunks"],
 )
 def test_an_answer_that_drips_is_lost_in_time(flavour: Flavour, scripted: Any, begin: bytes, part: bytes) -> None:
     scripted.then(scripted.dripping(begin, part))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,26 +14,11 @@ import pytest
 
 from strandline.client import calls
 from strandline.client.calls import Call, Request, Response, ask
-from strandline.client.http import (
-    AsyncConnection,
-    AsyncHttpxTransport,
-    Connection,
-    HttpTransport,
-    Seams,
-)
+from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpTransport, Seams
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience
-from strandline.errors import (
-    AnswerTooLarge,
-    ControllerAway,
-    InvalidConfig,
-    Overloaded,
-    UnexpectedAnswer,
-)
+from strandline.errors import AnswerTooLarge, ControllerAway, InvalidConfig, Overloaded, UnexpectedAnswer
 from strandline.wire.problems import to_problem
 from tests.client.conftest import GET, QUICK, SILENT_MS, Flavour, no_pause
-
-ROOT = Path(__file__).resolve().parents[2]
-
 
 MARKS = Request(method="GET", path="/v1/streams/orders/marks", repeatable=True)
 
@@ -268,22 +250,6 @@ def test_a_call_is_closed_when_its_transport_breaks() -> None:
     assert closed == [True], f"it was left to whoever lets go of {raised}"
 
 
-def test_a_transport_of_ones_own_sits_below_the_same_calls() -> None:
-    class Canned:
-        closed = False
-
-        def send(self, request: Request, timeout_ms: float) -> Outcome:
-            return Response(200, {}, json.dumps(request.name).encode())
-
-        def close(self) -> None:
-            self.closed = True
-
-    canned = Canned()
-    with Connection("http://nowhere", transport=canned) as connection:
-        assert connection.run(call()) == "POST /v1/x"
-    assert canned.closed
-
-
 # -- what a connection is made of ------------------------------------------------------------------------------
 
 
@@ -292,12 +258,3 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_repeated(token: str) -> 
     with pytest.raises(InvalidConfig) as raised:
         Connection("http://there", token=token)
     assert raised.value.value == "…"
-
-
-@pytest.mark.parametrize(
-    "module", ["wire.problems", "wire.streams", "wire.groups", "client.calls", "client.group_calls", "client.retry"]
-)
-def test_wire_and_calls_need_neither_httpx_nor_asyncio(module: str) -> None:
-    script = f"import sys, strandline.{module}; print({{'httpx', 'asyncio', 'numpy'}} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.stdout.strip(), done.stderr) == ("set()", "")

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
 import pytest
 
 from strandline.client import calls
-from strandline.client.http import AsyncConnection, Connection, Seams
+from strandline.client.http import Connection, Seams
 from strandline.client.retry import Patience
 from strandline.errors import ControllerAway
-from strandline.paced_log import (
-    OF_THE_PROCESS,
-    WAIT_LOGGED_AFTER_MS,
-    WARNING_LINES,
-    WARNINGS_PAUSE_MS,
-    PacedLog,
-    Room,
-    Waiting,
-)
+from strandline.paced_log import OF_THE_PROCESS, WAIT_LOGGED_AFTER_MS, WARNINGS_PAUSE_MS, PacedLog, Room, Waiting
 
 
 @pytest.fixture
@@ -57,16 +48,6 @@ def test_a_call_that_waits_for_a_controller_names_it_once(closed_port: str, line
     assert line.startswith(f"waiting for the controller at {closed_port}: ") and "refused" in line
 
 
-def test_an_awaiting_call_names_it_as_well(closed_port: str, lines: Any) -> None:
-    async def run() -> None:
-        async with AsyncConnection(closed_port, seams=Clock().seams()) as connection:
-            with pytest.raises(ControllerAway):
-                await connection.run(calls.describe("orders"))
-
-    asyncio.run(run())
-    assert [line.startswith(f"waiting for the controller at {closed_port}: ") for line in lines()] == [True]
-
-
 def test_a_call_that_is_over_within_two_seconds_says_nothing(closed_port: str, lines: Any) -> None:
     patience = Patience(deadline_ms=WAIT_LOGGED_AFTER_MS - 500)
     connection = Connection(closed_port, seams=Clock().seams(), patience=patience)
@@ -91,9 +72,3 @@ def test_a_wait_is_told_after_two_seconds_and_then_once_a_minute(lines: Any) -> 
     now = 500.0
     waiting.goes_on("waiting for X")
     assert len(lines()) == 3  # a new wait begins with its first failure
-
-
-def test_a_clock_that_is_behind_that_of_another_log_takes_no_room_away() -> None:
-    room = Room()
-    assert room.take(1_000.0)
-    assert all(room.take(0.0) for _ in range(WARNING_LINES - 1))

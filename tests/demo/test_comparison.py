@@ -62,10 +62,3 @@ def test_windows_with_too_few_or_too_many_events_missing_unexpected_or_repeated_
         "the window 6 – 8 s has 1 of its 0 events",
         "the window that begins at 6 s came more than once",
     ]
-
-
-def test_a_lost_event_is_seen_in_the_chart_however_few_they_are() -> None:
-    events = [(number % W, 0) for number in range(1_000)] + [(8 * W, 0), (1, B)]
-    compared = compare(DemoSettings(delay_ms=W), 0, events, [(0, 1_001, W), (8 * W, 1, 9 * W)])
-    assert compared.chart().splitlines()[1].endswith("█░ 1 lost")
-    assert compared.faults == []

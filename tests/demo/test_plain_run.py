@@ -3,7 +3,6 @@
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import httpx
 import pytest
 
 from controller.terminal import Failure
-from strandline.demo.plain_run import PlainRun, with_spark
+from strandline.demo.plain_run import PlainRun
 from strandline.demo.processes import Processes
 from strandline.demo.world import WINDOW_MS, DemoSettings
 from strandline.logs import Event
@@ -105,11 +104,3 @@ def test_options_that_do_not_fit_are_refused(
     output, _ = process.communicate(timeout=60)
     assert (process.returncode, output) == (2, f"strandline demo: {words}\n")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_end_names_the_demo_with_spark_and_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)  # as if it was not installed
-    monkeypatch.setenv("JAVA_HOME", "no-java-here")
-    assert with_spark().startswith("strandline demo --spark runs real Spark")
-    assert "pyspark is not installed: pip install '.[demo]'" in with_spark()
-    assert "there is no java, and Spark needs version 17 or newer" in with_spark()

@@ -42,8 +42,6 @@ def start_spark(start: Start, pythons: str) -> Start:
     ("arguments", "variables", "words"),
     [
         (("--outage", "25"), {}, "--outage cannot be 25: it is at most --duration less 6 seconds"),
-        (("--out", "."), {}, "--out cannot be .: name a file"),
-        (("--delay", "soon"), {}, "'soon' is not a valid integer"),
         ((), {"STRANDLINE_RATE": "5001"}, "5001 is not in the range 1<=x<=5000"),
         ((), {"JAVA_HOME": "no-java-here"}, "Spark needs Java 17"),
         ((), {"PYSPARK_PYTHON": "no-such-python"}, "set PYSPARK_PYTHON"),

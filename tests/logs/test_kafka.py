@@ -144,18 +144,6 @@ class TestExistingProducers:
         assert producer
         assert topic in producer.list_topics(topic).topics  # all else is the producer's own
 
-    def test_a_serializing_producer_is_wrapped_as_well(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
-        topic = new_topic(1)
-        settings = {**kafka.client, "value.serializer": lambda value, context: str(value).encode()}
-        producer = TrackedProducer(settings, SerializingProducer(settings))
-        reported: list[int | None] = []
-        producer.produce(topic, "key", 7, 0, lambda error, message: reported.append(message.offset()))
-        with producer as same:
-            same.produce(topic, value=8)
-        assert producer.log(topic).flush() == {"0": 2}
-        assert reported == [0]
-        assert read_all(kafka, topic) == {"0": [b"7", b"8"]}
-
     @pytest.mark.parametrize("kind", [Producer, SerializingProducer, KeyFirst])
     def test_a_writer_writes_keys_and_values_through_every_kind_of_producer(
         self, kafka: Kafka, new_topic: Callable[..., str], kind: type[Producer]

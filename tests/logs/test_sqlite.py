@@ -91,16 +91,6 @@ class TestRanges:
         with SqliteLogReader(filled) as reader, pytest.raises(UnknownSegment, match="'7'; it has 0, 1"):
             reader.read("7", 0, 0)
 
-    def test_keys_that_appear_late_in_a_range_keep_their_type(self, path: Path) -> None:
-        events = [Event(b"v", segment="0")] * 3000 + [Event(None, key=b"late", segment="0")]
-        with SqliteLog.create(path, 1) as log:
-            log.append(events)
-        with SqliteLogReader(path) as reader:
-            table = pa.Table.from_batches(reader.read("0", 0, 3001))
-        assert table.schema == event_schema()
-        assert table["key"].to_pylist() == [None] * 3000 + [b"late"]
-        assert table["value"][3000].as_py() is None
-
     def test_large_events_make_small_batches(self, path: Path) -> None:
         with SqliteLog.create(path, 1) as log:
             log.append(Event(bytes(200_000), segment="0") for _ in range(400))
@@ -126,11 +116,6 @@ class TestRanges:
 
 
 class TestFile:
-    def test_creating_twice_opens_what_is_there(self, path: Path) -> None:
-        _fill(path, 5)
-        with SqliteLog.create(path, 2) as log:
-            assert log.end_offsets() == {"0": 5, "1": 0}
-
     def test_creating_with_other_segments_is_refused(self, path: Path) -> None:
         _fill(path, 5)
         with pytest.raises(LogExists, match="0, 1"):
@@ -261,11 +246,11 @@ PAUSED = """
     with SqliteLog(sys.argv[1]) as log:
         log._connection.create_function("pause", 0, pause)
         log._connection.execute(
-            "CREATE TEMP TRIGGER halfway AFTER INSERT ON event WHEN NEW.value = CAST('150000' AS BLOB) "
+            "CREATE TEMP TRIGGER halfway AFTER INSERT ON event WHEN NEW.value = CAST('15000' AS BLOB) "
             "BEGIN SELECT pause(); END"
         )
         with log.begin() as transaction:
-            transaction.write(Event(b"%d" % n, segment=str(n % 3)) for n in range(200_000))
+            transaction.write(Event(b"%d" % n, segment=str(n % 3)) for n in range(20_000))
             transaction.commit()
 """
 
@@ -315,4 +300,4 @@ class TestProcesses:
             with SqliteLogReader(path) as reader:  # readers do not wait, and see none of it
                 assert reader.end_offsets() == {"0": 0, "1": 0, "2": 0}
             writer.communicate("go on", timeout=60)
-            assert log.end_offsets() == {"0": 66_667, "1": 66_667, "2": 66_666}
+            assert log.end_offsets() == {"0": 6_667, "1": 6_667, "2": 6_666}

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reader_client import AsyncEventReader, AsyncTimeWindows, EventItem, EventReader, ReaderGroup, TimeWindows
+from reader_client import AsyncTimeWindows, EventItem, EventReader, ReaderGroup, TimeWindows
 from strandline.core.config import StreamConfig
 from strandline.errors import InvalidConfig, Unauthenticated
 from strandline.logs import Event
@@ -64,46 +64,13 @@ def written(controller: InProcessController, stream: str) -> ScriptedLog:
     return log
 
 
-READ_TO_THE_END = [b"first", b"second", NOON]
-
-
 def test_a_reader_of_events_reads_a_scripted_log_to_its_end(
     controller: InProcessController, stream: str, written: ScriptedLog
 ) -> None:
     logs = {stream: written.reader()}
     with EventReader(controller.connection(), stream, "r1", logs, time_domain="event") as reader:
         items = [item.event.value if isinstance(item, EventItem) else item.watermark for item in reader]
-    assert items == READ_TO_THE_END
-
-
-def test_an_async_reader_of_events_does_the_same(
-    controller: InProcessController, stream: str, written: ScriptedLog
-) -> None:
-    async def read() -> list[object]:
-        logs = {stream: written.reader()}
-        async with (
-            controller.async_connection() as connection,
-            AsyncEventReader(connection, stream, "r1", logs, time_domain="event") as reader,
-        ):
-            return [item.event.value if isinstance(item, EventItem) else item.watermark async for item in reader]
-
-    assert asyncio.run(read()) == READ_TO_THE_END
-
-
-def test_a_silent_readers_segments_are_free_once_its_timeout_has_passed(
-    controller: InProcessController, stream: str
-) -> None:
-    group = ReaderGroup(controller.connection(), "silent")
-    group.create([stream], reader_timeout_ms=30_000)
-    first = group.register("r1", {stream: {"0": 0}})
-    assert first.owned == {stream: {"0": 0}}
-    second = group.register("r2")
-    path, body = "/v1/reader-groups/silent/readers/r2/acquire", {"epoch": second.epoch, "max": 1}
-    assert controller.request("POST", path, json=body).json()["owned"] == {}
-    controller.pass_time(30_001)
-    second = group.register("r2")
-    answer = controller.request("POST", path, json=body | {"epoch": second.epoch}).json()
-    assert answer["owned"] == {stream: {"0": 0}}
+    assert items == [b"first", b"second", NOON]
 
 
 def test_a_silent_writer_holds_time_until_its_timeout_only(controller: InProcessController) -> None:
@@ -132,14 +99,6 @@ def test_deadlines_on_the_way_have_their_own_moments(controller: InProcessContro
     marks = TimeWindows(connection, "moments").marks().marks
     assert [mark.excluded for mark in marks] == [(), ("w0",), ("w0", "w1")]
     assert [mark.created_at - began for mark in marks[1:]] == [7_000, 8_000]
-
-
-def test_nothing_is_due_while_the_clock_stands(controller: InProcessController, stream: str) -> None:
-    connection = controller.connection()
-    Writer(connection, stream, "w1").note_time(NOON, {"0": 1})
-    controller.pass_time(0)
-    described = controller.request("GET", f"/v1/streams/{stream}").json()
-    assert described["held_by"][""]["released_in_ms"] == 600_000
 
 
 def test_time_passes_forwards_only(controller: InProcessController) -> None:
