@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -42,15 +41,6 @@ class Served:
 
     def clock(self) -> int:
         return int(self._client.get("/v1/streams").headers["strandline-time"])
-
-    def answered(self) -> int:
-        """How many requests it has answered, this one aside."""
-        return sum(
-            int(float(each)) for each in re.findall(r"^strandline_responses_total.* (\S+)$", self._metrics(), re.M)
-        )
-
-    def _metrics(self) -> str:
-        return self._client.get("/metrics").text
 
     def stream(self, **settings: Any) -> str:
         """A new stream with two segments, in which every note makes a mark."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import httpx
 import pytest
 
 from controller import wording
@@ -172,6 +173,19 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     assert f"{missing} is not installed: pip install '.[{extra}]' in a clone of Strandline" in done.stderr
 
 
+@pytest.mark.full
+def test_without_the_library_of_the_pages_a_controller_says_so_and_serves_everything_else(tmp_path: Path) -> None:
+    words = ["serve", "--database", str(tmp_path / "store.db"), "--port", "0"]
+    command = [sys.executable, "-c", WITHOUT + RUN, "jinja2", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT)}) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().rpartition(" ")[2].strip()
+        answer, status = httpx.get(url), httpx.get(f"{url}/v1/status")
+        process.terminate()
+    assert answer.status_code == 200 and "pip install '.[dashboard]'" in answer.text
+    assert status.status_code == 200
+
+
 def test_every_commands_help_needs_click_and_the_base_install(tmp_path: Path) -> None:
     missing = "adbc_driver_sqlite confluent_kafka fastapi jinja2 matplotlib numpy pyarrow pyspark sqlalchemy uvicorn"
     command = [sys.executable, "-c", WITHOUT + LOAD_ALL, missing]
@@ -239,6 +253,8 @@ def test_a_time_is_a_date_where_it_looks_like_one(time: int | None, told: str) -
     [
         (("--ssl-keyfile", "key.pem"), "--ssl-keyfile needs a certificate"),
         (("--allowed-host", "a:8433"), "--allowed-host: "),
+        (("--grafana-url", "javascript:alert(1)"), "is no address of a dashboard: give one such as https://"),
+        (("--grafana-url", "https://grafana.test/{name}"), "is no address of a dashboard"),
     ],
 )
 def test_serve_exits_with_2_for_options_that_no_restart_makes_right(

@@ -1,9 +1,8 @@
-"""`assess` and `audit` of a real Kafka topic."""
+"""`audit` of a real Kafka topic beside an open transaction. tests/logs/test_kafka_page.py has the rest."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,10 +26,8 @@ def topic(kafka: Any, served: Any) -> str:
     name: str = served.stream(min_writers=2)
     kafka.create_topic(name, 2)
     with KafkaLog.connect(kafka.servers, name) as log:
-        for row in ROWS:  # each later than the one before by the clock of its record
-            log.append(events([row]))
-            log.flush()
-            time.sleep(0.002)
+        log.append(events(ROWS))
+        log.flush()
     served.note(name, "a", NOON + 72_000, s0=4)
     served.note(name, "b", NOON + 70_000, s1=3)
     return name
@@ -38,42 +35,6 @@ def topic(kafka: Any, served: Any) -> str:
 
 def events(rows: Sequence[tuple[str, int]]) -> list[Event]:
     return [Event(json.dumps({"at": NOON + 1000 * after}).encode(), segment=segment) for segment, after in rows]
-
-
-def test_a_topic_is_assessed_in_the_order_in_which_its_events_came(kafka: Any, topic: str, strandline: Run) -> None:
-    where = ("assess", "--servers", kafka.servers, "--topic", topic)
-    by_field = json.loads(strandline(*where, "--field", "at", "--delays", "0,5s,10s", "--json").out)
-    by_record = json.loads(strandline(*where, "--json").out)
-
-    assert (by_field["total"]["events"], by_field["total"]["late"]) == (len(ROWS), [2, 1, 0])
-    assert [(each["whose"], each["events"], each["late"]) for each in by_field["partitions"]] == [
-        ("1", 3, [2, 1, 0]),
-        ("0", 4, [0, 0, 0]),
-    ]
-    assert "rest on the clocks of its producers" in by_record["rests_on"]
-    assert "rest on the clocks of its producers" in strandline(*where, "--field", "at").out
-    assert (by_record["total"]["events"], by_record["total"]["most_behind_ms"]) == (len(ROWS), 0)
-
-
-def test_a_topic_is_audited_against_the_marks_of_its_stream(
-    kafka: Any, topic: str, served: Any, strandline: Run
-) -> None:
-    def audit() -> tuple[int, Any]:
-        done = strandline("audit", topic, "--servers", kafka.servers, "--field", "at", "--json")
-        return done.code, json.loads(done.out)
-
-    code, found = audit()
-    assert (code, found["events"], found["broken"], found["position"]) == (0, len(ROWS), 0, {"0": 4, "1": 3})
-
-    with KafkaLog.connect(kafka.servers, topic) as log:
-        log.append(events([("1", 3)]))
-        log.flush()
-    served.note(topic, "b", NOON + 71_000, s1=4)
-
-    code, found = audit()
-    (late,) = found["late"]
-    assert (code, found["broken"], late["segment"], late["offset"], late["time"]) == (1, 1, "1", 3, NOON + 3_000)
-    assert [each["writer"] for each in late["could_have_written"]] == ["b"]
 
 
 def test_an_audit_beside_an_open_transaction_says_from_where_nothing_was_judged(

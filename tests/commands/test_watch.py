@@ -81,21 +81,6 @@ def test_watch_once_names_the_holder_and_when_it_times_out(served: Any, strandli
     assert re.search(rf"^{stream} .* w1 holds, [\d.]+ s silent, times out in \d+ min", done.out, re.MULTILINE)
 
 
-def test_it_makes_two_calls_at_most_whatever_the_number_of_streams(
-    serve: Callable[[], Any], strandline: Callable[..., Any]
-) -> None:
-    own = serve()
-    names = sorted(own.stream() for _ in range(STREAMS_SHOWN + 10))
-    for command in (("watch", "--once"), ("watch", *names, "--once"), ("streams",)):
-        before = own.answered()
-        printed = strandline(*command, "--controller", own.url).out
-        asked = 1 if names[0] in command else 2  # those in trouble, then the first by name
-        assert own.answered() - before == asked + 1  # the other one asked how many there were
-        shown = names if len(command) > 3 else names[:STREAMS_SHOWN]
-        assert [name for name in names if name in printed.split()] == shown
-        assert ("and 10 more: " in printed) == (shown != names)
-
-
 def test_what_has_no_status_says_why() -> None:
     seen = StreamsSeen(unread={"busy": "stream_loading", "torn": "store_corrupt", "new": "of_tomorrow"})
     said = {name: lines_of(name, seen, Times())[0].cells[-1] for name in ("busy", "torn", "new", "gone")}

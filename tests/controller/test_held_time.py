@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.records.cadence import NEW_STILL_MS, STILL_LEAST_MS
+from controller.records.cadence import NEW_STILL_MS
 
 pytestmark = pytest.mark.usefixtures("store_url")
 
@@ -42,20 +42,6 @@ def test_who_held_time_back_is_told_from_when_to_when(controller: Any) -> None:
         "from": began,
         "to": controller.clock.now,
     }
-
-
-def test_short_holds_and_quiet_streams_are_not_told(controller: Any) -> None:
-    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": None})
-    for n in range(1, 6):
-        for writer in ("a", "b"):
-            controller.note(writer, n, {"0": n})
-            controller.pass_time(STILL_LEAST_MS // 2 - 1)
-    for _ in range(3):  # heartbeats that repeat, while nobody has anything new
-        controller.pass_time(60_000)
-        controller.note("a", 5, {"0": 5})
-        controller.note("b", 5, {"0": 5})
-
-    assert controller.told("held") == []
 
 
 def test_incomplete_marks_end_with_the_writers_return_also_over_a_restart(start: Any) -> None:

@@ -9,10 +9,8 @@ import pytest
 
 from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES
 from controller.status.journal_reads import JOURNAL_SEARCH_ROWS
-from controller.status.journal_text import story
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_ENTRIES
-from controller.wording import Times
 from strandline.access import Grant, Role
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -176,42 +174,6 @@ def test_writers_changes_of_state_are_told(controller: Any) -> None:
         ("active", "timed_out"),
     ]
     assert controller.told("state")[0]["details"]["writer"] == "a"
-
-
-def test_a_late_writer_is_told_with_its_time_and_that_of_the_marks(controller: Any) -> None:
-    controller.call("PUT", STREAM, CONFIG)
-    controller.note("a", 500, {"0": 5})
-    controller.note("b", 200, {"0": 6})
-    controller.note("b", 300, {"0": 7})  # still late, and no news
-
-    (told,) = [each["details"] for each in controller.told("state") if each["details"]["after"] == "behind"]
-
-    assert (told["writer"], told["time"], told["mark_time"]) == ("b", 200, 500)
-    assert story("state", told, Times()).startswith("b became behind, late: its time ")
-    assert "0.3 s below that of the marks" in story("state", told, Times())
-
-
-@pytest.mark.one_controller
-def test_a_group_records_segment_owners_and_when_it_caught_up(controller: Any) -> None:
-    group = "/v1/reader-groups/g"
-    controller.call("PUT", STREAM, {**CONFIG, "segments": 3})
-    controller.note("a", controller.clock.now - 60_000, {"0": 5})
-    controller.note("a", controller.clock.now, {"0": 9})
-    controller.call("PUT", group, {"streams": ["s"], "backlog_threshold_ms": 1_000})
-    epoch = controller.call("PUT", f"{group}/readers/one", {"positions": {"s": {"0": 5}}})["epoch"]
-    controller.call("POST", f"{group}/readers/one/acquire", {"epoch": epoch, "max": 1})
-    controller.call("PUT", f"{group}/readers/one", {"positions": {"s": {"0": 9}}, "epoch": epoch})
-    controller.call("POST", f"{group}/readers/one/release", {"epoch": epoch, "positions": {"s": {"0": 9}}})
-
-    told = [(each["kind"], each["details"]) for each in controller.told("state", path=group)]
-
-    one = {"reader": "one"}
-    assert told == [
-        ("reader_segments", {**one, "owned": 1, "gained": ["s/0"], "lost": []}),
-        ("reader_segments", {**one, "owned": 2, "gained": ["s/1"], "lost": []}),
-        ("caught_up", {"lag_ms": 0}),
-        ("reader_segments", {**one, "owned": 1, "gained": [], "lost": ["s/0"]}),
-    ]
 
 
 def test_the_journal_is_paged_and_outlives_a_restart(start: Any) -> None:

@@ -97,6 +97,7 @@ def test_a_stream_is_created_configured_split_truncated_sealed_and_deleted(serve
     )
     for name, value, said in (
         ("min_writers", "-4", "at least 1"),
+        ("max_writers", "99999999999", "at most"),
         ("writer_timeout_ms", "15", "of which unit?"),
         ("idle_lag_ms", "", "cannot be empty"),
     ):

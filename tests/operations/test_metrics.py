@@ -114,15 +114,6 @@ def test_a_stream_at_rest_before_its_first_mark_has_that_lag_too(controller: InP
     assert scrape(controller).value("stream_watermark_lag_seconds", stream="s", key="") == 10
 
 
-def test_what_a_writer_noted_before_it_went_idle_counts_as_noted(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", STREAM)
-    controller.note("w", NOON, {})
-    controller.call("POST", "/v1/streams/s/writers/w/idle")
-    controller.pass_time(30_000)
-
-    assert scrape(controller).value("stream_event_time_lag_seconds", stream="s", key="") == 30
-
-
 def test_unused_streams_are_all_there_with_the_first_scrape_after_a_restart(tmp_path: Path) -> None:
     names = [f"s{number:03}" for number in range(120)]
     with InProcess(tmp_path / "store.db", ManualClock()) as controller:

@@ -54,18 +54,3 @@ def test_a_flood_is_left_out_and_counted_and_hides_no_other_kind(keyed: Any, cap
 
     lines = [line for line in told(caplog) if line["code"] == "unauthenticated"]
     assert [line.get("omitted") for line in lines[DENIALS_BURST_LINES - 1 :]] == [None, 7]
-
-
-def test_notes_for_streams_that_the_pattern_does_not_fit_have_one_line(
-    keyed: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    admin, writer = keyed.make(), keyed.make("writer", "a*")
-    keyed.call(admin, "PUT", "/v1/streams/a", STREAM)
-    notes: list[dict[str, Any]] = [
-        {"stream": name, "writer": "w", "time": 1, "position": {}} for name in ("b", "c", "a")
-    ]
-    with caplog.at_level(logging.INFO):
-        keyed.call(writer, "POST", "/v1/notes", {"notes": notes})
-
-    (line,) = told(caplog)
-    assert (line["code"], line["path"], line["by"]) == ("forbidden", "/v1/notes", "writer-2")

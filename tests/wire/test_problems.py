@@ -21,7 +21,6 @@ from strandline.errors import (
     Forbidden,
     InternalFailure,
     InvalidConfig,
-    StoreUnavailable,
     StrandlineError,
     TooMany,
     UnexpectedAnswer,
@@ -235,13 +234,6 @@ def test_an_error_outside_the_table_is_sent_as_internal_failure() -> None:
     problem = to_problem(Elsewhere())
     assert problem["status"] == 500
     assert from_problem(problem).values == InternalFailure(reason="elsewhere has no place on the wire").values
-
-
-@pytest.mark.parametrize(
-    ("since", "told"), [(1_700_000_000_000, "2023-11-14 22:13:20 UTC"), (2**60, str(2**60)), (None, "(disk full)")]
-)
-def test_a_store_that_is_away_says_since_when(since: int | None, told: str) -> None:
-    assert told in str(StoreUnavailable(reason="disk full", since=since))
 
 
 def test_a_refusal_for_any_stream_names_the_role_alone() -> None:
