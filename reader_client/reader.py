@@ -131,9 +131,10 @@ class ReaderJobs:
         if timeout is not None and timeout <= self.options.report_ms:
             wanted = f"less than the group's reader_timeout_ms, {timeout}"
             raise InvalidConfig(name="report_ms", value=self.options.report_ms, wanted=wanted)
+        heads = dict[str, Mapping[str, int]]()
         for stream in described.streams:
             found = yield from remote(calls.describe(stream))
-            self._identities[stream] = found.identity
+            self._identities[stream], heads[stream] = found.identity, found.head
             domain = found.config.time_domain
             if self.options.time_domain not in (ReadingDomain.PROCESSING, domain):
                 asked = f"watermarks of the {self.options.time_domain} time domain"
@@ -141,9 +142,13 @@ class ReaderJobs:
         if self._state is not None:
             self._check_identities(self._state)
         positions = self._state.positions if self._state is not None else {}
-        yield from self._take_and_balance(
-            (yield from remote(group_calls.register_reader(self.group, self.reader, positions, new_registration())))
-        )
+        answer = yield from remote(group_calls.register_reader(self.group, self.reader, positions, new_registration()))
+        yield from self._take_and_balance(answer)
+        lacks_state = self.options.windows is not None and self._state is None and self.options.recall is None
+        is_alone = all(each.reader == self.reader for each in described.readers)  # another one may have it
+        if lacks_state and is_alone and described.start == "head":
+            read = {name: each.position for name, each in answer.window.streams.items() if not each.end_of_stream}
+            self._log.check_state(read, heads)
         if self.at_end and not self.options.windows:  # none, or no events in open ones
             self._log.all_read()
 

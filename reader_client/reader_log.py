@@ -12,6 +12,7 @@ from strandline.core.incomplete import text_of
 from strandline.core.time_units import SECONDS_END, unit_of
 from strandline.logs import StoredEvent
 from strandline.paced_log import PacedLog
+from strandline.wire.shapes import Positions
 
 
 class ReaderLog:
@@ -90,6 +91,20 @@ class ReaderLog:
             f"group {self._group!r} has read all of its streams, which are sealed, so nothing comes. To read them "
             "again, create a group of another name, and give its reader another state file",
         )
+
+    def check_state(self, read: Positions, heads: Positions) -> None:
+        """Names a group that was read before, of which a reader with windows has no state. `heads`: where its streams
+        begin."""
+        for stream, position in read.items():
+            for segment, offset in position.items():
+                if offset > heads.get(stream, position).get(segment, 0):
+                    self.paced.warn(
+                        "no state",
+                        f"{self._who} goes on at {stream}/{segment}, offset {offset}, without a state from before: "
+                        "windows that were open then come without the events that the group had read. Restore the "
+                        "state file; or create a group of another name, which reads all again",
+                    )
+                    return
 
     def short_log(self, stream: str, line: str) -> None:
         """Names a log that ends before the marks do, once."""

@@ -55,6 +55,8 @@ def new_file(file: Path) -> Iterator[Path]:
 
     A lock on it keeps other attempts for the same name out; the system releases it when this process dies.
     """
+    if file.is_dir():
+        raise folder_in_the_way(str(file))
     part = file.with_name(f"{file.name}.part")
     try:
         held = _held_part(file, part)

@@ -475,13 +475,14 @@ class SegmentDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDescription:
-    """The description of a stream. `writers` counts them by state, `held_by` has the holder of each key. A stream that
-    is deleted and created again has another `identity`."""
+    """The description of a stream. `head` is where its log begins now, `writers` counts them by state, `held_by` has
+    the holder of each key. A stream that is deleted and created again has another `identity`."""
 
     identity: str
     config: StreamConfig
     segments: tuple[SegmentDescription, ...]
     sealed: bool
+    head: Mapping[str, int]
     latest_marks: Mapping[str, WireMark]
     writers: Mapping[str, int]
     held_by: Mapping[str, HolderReply | None]
@@ -536,6 +537,7 @@ def read_stream(body: bytes) -> StreamDescription:
         config=StreamConfig(**{name: getattr(reply, name) for name in SETTINGS}),
         segments=tuple(map(segment_description, reply.segments)),
         sealed=reply.sealed,
+        head=reply.head,
         latest_marks=reply.latest_marks,
         writers=reply.writers,
         held_by=reply.held_by,

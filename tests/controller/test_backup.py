@@ -262,7 +262,11 @@ def test_a_restore_writes_over_nothing_and_not_while_a_controller_serves(
     server, file = serve(), tmp_path / "kept.backup"
     assert main(["backup", str(file), "--database", database]) == 0
     content = file.read_bytes()
-    for words, said in ((["backup", str(file)], "exists already"), (["restore"], "another controller")):
+    for words, said in (
+        (["backup", str(file)], "exists already"),
+        (["backup", "."], "it is a folder"),
+        (["restore"], "another controller"),
+    ):
         assert main([*words, "--database", database]) == 1
         assert said in capsys.readouterr().err
     assert file.read_bytes() == content

@@ -41,6 +41,7 @@ def described(latest: WireMark | None, *, sealed: bool = False, identity: str = 
         config=StreamConfig(),
         segments=tuple(SegmentDescription(segment, None) for segment in GRAPH),
         sealed=sealed,
+        head={},
         latest_marks={} if latest is None else {"": latest},
         writers={},
         held_by={},

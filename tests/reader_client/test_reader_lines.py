@@ -130,6 +130,35 @@ def test_a_group_that_has_read_all_says_so_once_and_how_to_read_again(
     assert line.startswith(f"group {group!r} has read all of its streams") and "of another name" in line
 
 
+def test_windows_that_go_on_without_their_state_say_so(
+    written: Any, tmp_path: Path, lines: Callable[[], list[str]]
+) -> None:
+    world = written(1)
+    world.write(("0", 1), ("0", 11), ("0", 12))
+    world.note(13)
+    group = world.group()
+
+    def starts(state: str) -> list[int]:
+        found = []
+        with reading(world, group, **OPTIONS) as reader:
+            for window in reader.windows(Tumbling(10), state=tmp_path / state):
+                found.append(window.start)
+                if window.end > 20 or len(found) == 2:
+                    break
+                world.write(("0", 24), ("0", 31))
+                world.note(32)
+        return found
+
+    assert starts("state") == [0, 10]
+    assert lines() == []
+    assert starts("state")[0] == 10
+    assert lines() == []
+    (tmp_path / "state").unlink()
+    starts("state")
+    (line,) = lines()
+    assert f"reader 'r1' of group {group!r} goes on at {world.stream}/0, offset" in line and "state file" in line
+
+
 def test_a_log_that_ends_before_the_marks_is_named_after_ten_seconds(
     written: Any, tmp_path: Path, lines: Callable[[], list[str]]
 ) -> None:
