@@ -263,9 +263,13 @@ class EventWindows(Generic[Event]):
         """Restores saved windows: all of them, into a new object, or only these parts.
 
         None: nothing was saved, and no window is closed for these parts. The parts' present events are removed. Raises
-        InvalidConfig for data that is not from `save`, and QueueFull.
+        InvalidConfig for data that is not from `save`, and for windows of another kind: what was in those that are
+        closed would be lacking in these. Raises QueueFull.
         """
         lower, lowers, events = (None, {}, []) if saved is None else _loaded(saved, self._decode)
+        if saved is not None and (kind := saved.get("kind", repr(self._kind))) != repr(self._kind):
+            wanted = f"{kind}, as the saved windows are: another kind needs a state and a reader group of its own"
+            raise InvalidConfig(name="kind", value=self._kind, wanted=wanted)
         named = {*lowers, *[part for part, *_ in events]} if parts is None else parts
         bounds = {part: lowers.get(part, lower) for part in named}
         placed = [
@@ -335,6 +339,7 @@ class EventWindows(Generic[Event]):
 
     def _saved(self, parts: Iterable[Hashable], held: Iterable[tuple[Hashable, _Held[Event]]]) -> Saved:
         return {
+            "kind": repr(self._kind),
             "lower": self._lower,
             "lowers": [[to_plain(part), self._lower_of(part)] for part in parts],
             "events": [

@@ -176,6 +176,11 @@ def test_an_unfit_state_is_refused_and_changes_nothing() -> None:
             small.load(wrong)
     with pytest.raises(InvalidConfig):
         small.load({"lower": None, "lowers": [[["a", "list"], None]], "events": []})
+    wider = EventWindows[int](Tumbling(60))
+    wider.add(0, 0)
+    with pytest.raises(InvalidConfig, match=r"kind cannot be Tumbling\(size_ms=60.*Tumbling\(size_ms=10"):
+        wider.load(full.save())  # [0, 60) would come without what was in [0, 10)
+    assert [each.events for each in wider.finish()] == [(0,)]
     assert [each.events for each in small.finish()] == [(-5,)]
 
 
