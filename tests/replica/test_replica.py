@@ -21,11 +21,11 @@ from tests.replica import stored
 from tests.replica.store import Cache, Store
 from tests.replica.world import run
 
-SEEDS = int(os.environ.get("REPLICA_SEEDS", "400"))
+SEEDS = int(os.environ.get("REPLICA_SEEDS", "200"))
 RARE = (690, 765, 1415, 3836, 3965)  # of histories that alone found a part left out, or an error
 STORED = (*range(4), 38, 65)
 BATCH = 100
-FULL_SEEDS = 2_400
+FULL_SEEDS, FULL_BATCH = 2_400, 1_100
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
@@ -40,9 +40,9 @@ def test_they_are_in_rare_histories_too() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("first", range(SEEDS, FULL_SEEDS, 1_000))
+@pytest.mark.parametrize("first", range(SEEDS, FULL_SEEDS, FULL_BATCH))
 def test_they_are_in_very_many_histories_too(first: int) -> None:
-    for seed in range(first, first + 1_000):
+    for seed in range(first, first + FULL_BATCH):
         run(seed)
 
 
