@@ -98,6 +98,9 @@ def test_writers_are_listed_with_state_position_and_what_they_hold(served: Any, 
     found = json.loads(strandline("writers", stream, "--state", "idle", "--json").out)
     assert found["writers"] == served.call("GET", f"/v1/streams/{stream}/writers")["writers"][1:]
     assert strandline("writers", stream, "--state", "excluded").out == "no writer is excluded, of 2\n"
+    keeps_up = served.stream()
+    served.note(keeps_up, "tail", NOON + 100, s0=1)
+    assert strandline("writers", keeps_up).out.splitlines()[1].endswith("–")
 
 
 def test_writers_beyond_one_page_are_listed_as_well(served: Any, strandline: Callable[..., Any]) -> None:
