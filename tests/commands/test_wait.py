@@ -7,7 +7,10 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
+import click
 import pytest
+
+from controller.cli.options import duration
 
 NOON = 1_700_000_000_000  # 2023-11-14 22:13:20
 
@@ -63,6 +66,13 @@ def test_a_stream_without_a_lost_writer_is_enough_only_if_allowed(served: Any, s
     assert done.code == 3 and "without lost (see --allow-incomplete)" in done.err
     done = strandline(*wanted, "--allow-incomplete")
     assert (done.code, done.out.endswith(", without lost\n")) == (0, True)
+
+
+def test_a_span_of_time_is_seconds_or_has_a_unit_and_is_bounded() -> None:
+    given = ("90", "1.5s", "15 min", "2h")
+    assert [duration(7_200_000)(text) for text in given] == [90_000, 1_500, 900_000, 7_200_000]
+    with pytest.raises(click.BadParameter, match="too long: the most is 2 h"):
+        duration(7_200_000)("3h")
 
 
 @pytest.mark.parametrize(("scale", "word"), [(0.001, "seconds"), (1_000, "microseconds")])

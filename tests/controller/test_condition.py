@@ -288,3 +288,7 @@ def test_a_usual_pause_is_weighed_by_time_so_that_bursts_do_not_hide_it() -> Non
 def test_time_moves_since_the_last_pause_that_was_too_long() -> None:
     assert cadence(*[1_000.0] * 5).moving_since == 0
     assert cadence(*[1_000.0] * 5, 100_000, *[1_000.0] * 5).moving_since == 105_000
+
+
+def test_an_outage_does_not_become_usual() -> None:
+    assert cadence(*[1_000.0] * 5, 3_600_000).still_ms < 60_000
