@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -95,21 +94,6 @@ def controller(start: Callable[..., InProcess]) -> InProcess:
 def in_process() -> Callable[..., InProcess]:
     """Makes a controller on a store of its own, for tests that share one."""
     return lambda database: InProcess(database, ManualClock())
-
-
-@pytest.fixture(scope="session")
-def own_process() -> Callable[..., AbstractContextManager[OwnProcess]]:
-    """Starts a controller in a process of its own on a store of its own, for tests that share one."""
-
-    @contextmanager
-    def begin(database: Path, **more: Any) -> Iterator[OwnProcess]:
-        started = OwnProcess(database, **more)
-        try:
-            yield started
-        finally:
-            started.kill()
-
-    return begin
 
 
 @pytest.fixture
