@@ -7,6 +7,7 @@ import pytest
 from controller.records.counts import COUNTED_WRITERS, OTHER, STORED_COUNTS_WRITERS, StreamCounts
 from controller.streams.loaded_stream import STATUS_MS
 from tests.operations.scraping import scrape
+from tests.storage.loads import load_stream
 
 STREAM = "/v1/streams/s"
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 60_000}
@@ -57,6 +58,17 @@ def test_counts_go_on_over_orderly_restarts_and_are_gone_with_their_stream(start
     assert counted(controller) == NOTHING
 
 
+def test_a_crash_loses_what_was_counted_in_a_second_at_most(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("a", 1, {})
+    controller.clock.now += 10 * STATUS_MS  # on a slow machine it is longer until the next: see STATUS_PART
+    controller.note("a", 2, {})
+    controller.clock.now += STATUS_MS - 1
+    controller.note("a", 3, {})
+
+    assert controller.portal.call(stored, controller).counts.totals.notes == 2
+
+
 def test_a_stream_that_is_loaded_again_counts_nothing_twice(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     controller.note("a", 1, {})
@@ -82,3 +94,8 @@ def test_of_very_many_writers_the_store_keeps_the_counts_of_those_with_the_great
     for _ in range(2):
         again.resume(counts.stored())
         assert (again.totals, again.late_by_writer[OTHER]) == (counts.totals, kept[OTHER])
+
+
+async def stored(controller: Any) -> Any:
+    """The stream as one would find it who loads it now."""
+    return await controller.app.state.controller.store.read(load_stream, "s")

@@ -176,6 +176,29 @@ def test_writers_changes_of_state_are_told(controller: Any) -> None:
     assert controller.told("state")[0]["details"]["writer"] == "a"
 
 
+@pytest.mark.one_controller
+def test_a_group_records_segment_owners_and_when_it_caught_up(controller: Any) -> None:
+    group = "/v1/reader-groups/g"
+    controller.call("PUT", STREAM, {**CONFIG, "segments": 3})
+    controller.note("a", controller.clock.now - 60_000, {"0": 5})
+    controller.note("a", controller.clock.now, {"0": 9})
+    controller.call("PUT", group, {"streams": ["s"], "backlog_threshold_ms": 1_000})
+    epoch = controller.call("PUT", f"{group}/readers/one", {"positions": {"s": {"0": 5}}})["epoch"]
+    controller.call("POST", f"{group}/readers/one/acquire", {"epoch": epoch, "max": 1})
+    controller.call("PUT", f"{group}/readers/one", {"positions": {"s": {"0": 9}}, "epoch": epoch})
+    controller.call("POST", f"{group}/readers/one/release", {"epoch": epoch, "positions": {"s": {"0": 9}}})
+
+    told = [(each["kind"], each["details"]) for each in controller.told("state", path=group)]
+
+    one = {"reader": "one"}
+    assert told == [
+        ("reader_segments", {**one, "owned": 1, "gained": ["s/0"], "lost": []}),
+        ("reader_segments", {**one, "owned": 2, "gained": ["s/1"], "lost": []}),
+        ("caught_up", {"lag_ms": 0}),
+        ("reader_segments", {**one, "owned": 1, "gained": [], "lost": ["s/0"]}),
+    ]
+
+
 def test_the_journal_is_paged_and_outlives_a_restart(start: Any) -> None:
     controller = start()
     controller.call("PUT", STREAM, CONFIG)

@@ -30,6 +30,7 @@ def test_a_star_in_a_pattern_fits_any_characters(pattern: str, name: str) -> Non
         ("*.eu.*", "orders.eu.west", True),
         ("a*b*b", "axb", False),
         ("a*b*b", "abb", True),
+        ("*ab*ba*", "aba", False),
         ("a.c", "abc", False),
     ],
 )
