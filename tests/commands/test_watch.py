@@ -76,8 +76,9 @@ def screen() -> Iterator[Screen]:
 
 def test_watch_once_names_the_holder_and_when_it_times_out(served: Any, strandline: Callable[..., Any]) -> None:
     stream = stalled(served, writer_timeout_ms=600_000)
+    stalled(served)
     done = strandline("watch", stream, "--once")
-    assert len(done.out.splitlines()) == 2  # it shows the one that is named
+    assert len(done.out.splitlines()) == 2  # it shows the one that is named, and no other
     assert done.code == 0
     assert re.search(rf"^{stream} .* w1 holds, [\d.]+ s silent, times out in \d+ min", done.out, re.MULTILINE)
 

@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from strandline.core.segment import NewSegment
+from strandline.errors import UnknownSegment
 from strandline.logs import Event, Log, Memo
-from strandline.logs.errors import LogSealed, LogUnavailable, NotAcknowledged, SegmentSealed
-from strandline.testing import Acknowledge, ScriptedLog, ScriptedLogReader
+from strandline.logs.errors import LogSealed, LogUnavailable, NotAcknowledged, NotInLog, SegmentSealed
+from strandline.testing import Acknowledge, ManualClock, ScriptedLog, ScriptedLogReader
 
 pytest.register_assert_rewrite("strandline.logs.contract")
 
@@ -126,6 +127,28 @@ def test_offsets_at_which_no_event_stands_are_passed_over(log: ScriptedLog) -> N
     log.skip("0", 2)
     assert writer.append([event(b"b")]) == {"0": 4}
     assert [row.offset for row in log.reader().rows("0", 0, 4)] == [0, 3]
+
+
+def test_a_range_that_is_not_wholly_there_is_refused(log: ScriptedLog) -> None:
+    log.writer().append([event(b"a")])
+    with pytest.raises(NotInLog):
+        log.reader().rows("0", 0, 2)
+    with pytest.raises(UnknownSegment):
+        log.reader().rows("7", 0, 0)
+
+
+def test_batches_hold_what_rows_do() -> None:
+    log = ScriptedLog(clock=ManualClock(5))
+    log.writer().append([event(b"a"), event(b"b"), Event(None, key=b"k")])
+    batches = list(log.reader().read("0", 0, 3, batch_rows=2))
+    assert [batch.num_rows for batch in batches] == [2, 1]
+    found = [row for batch in batches for row in batch.to_pylist()]
+    assert [(row["value"], row["key"], row["offset"]) for row in found] == [
+        (b"a", None, 0),
+        (b"b", None, 1),
+        (None, b"k", 2),
+    ]
+    assert {row["appended_at"].timestamp() for row in found} == {0.005}
 
 
 def test_a_commit_is_acknowledged_when_it_returns(log: ScriptedLog) -> None:

@@ -21,6 +21,7 @@ from strandline.errors import (
     Forbidden,
     InternalFailure,
     InvalidConfig,
+    InvalidName,
     StrandlineError,
     TooMany,
     UnexpectedAnswer,
@@ -165,6 +166,11 @@ def test_what_is_unsafe_or_huge_is_cut_short_and_then_travels_unchanged(value: o
     back = from_problem(json.loads(text))
     assert type(back) is InvalidConfig
     assert to_problem(back) == problem
+
+
+def test_a_long_name_keeps_its_beginning() -> None:
+    name = over_the_wire(InvalidName(what="stream", name="x" * 1_000_000)).values["name"]
+    assert name == "x" * (PROBLEM_TEXT_CHARACTERS - 1) + "…"
 
 
 def test_a_number_past_the_bound_becomes_the_bound() -> None:
