@@ -102,6 +102,8 @@ CALL = "PUT /v1/things"
         (document(), taking(NUMBER), f"{CALL} needs a body now"),
         (taking(shape(a=NUMBER)), taking(shape()), f"{CALL}, body.a is gone"),
         (taking(shape(a=NUMBER)), taking(shape("a", a=NUMBER)), f"{CALL}, body.a is required now"),
+        (taking(shape(a=NUMBER)), taking(shape("b", a=NUMBER, b=TEXT)), f"{CALL}, body.b is required now"),
+        (taking(shape(a=TEXT)), taking(shape(a={**TEXT, "pattern": "x"})), f"{CALL}, body.a has other bounds"),
         (taking(shape(a=NUMBER)), taking(shape(a=TEXT)), f"{CALL}, body.a refuses integer"),
         (taking(shape(a=OR_NULL)), taking(shape(a=NUMBER)), f"{CALL}, body.a refuses null"),
         (taking(shape(a=NUMBER)), taking(shape(a={**NUMBER, "minimum": 1})), f"{CALL}, body.a has other bounds"),
