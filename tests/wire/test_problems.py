@@ -22,6 +22,7 @@ from strandline.errors import (
     InternalFailure,
     InvalidConfig,
     InvalidName,
+    InvalidNote,
     StrandlineError,
     TooMany,
     UnexpectedAnswer,
@@ -179,6 +180,10 @@ def test_a_number_past_the_bound_becomes_the_bound() -> None:
         "seq": PROBLEM_NUMBER,
         "newest": -PROBLEM_NUMBER,
     }
+
+
+def test_a_number_past_the_bound_becomes_a_text_where_anything_fits() -> None:
+    assert over_the_wire(InvalidNote(name="time", value=10**30, wanted="less")).values["value"] == "1" + "0" * 30
 
 
 def test_a_long_list_is_cut_to_its_first_entries() -> None:
