@@ -182,6 +182,9 @@ class EventWindows(Generic[Event]):
         decode: Callable[[Any], Event] = from_plain,
     ) -> None:
         """`encode` turns an event into data for json, and `decode` turns that data into the event again."""
+        given: object = kind
+        if not isinstance(given, Tumbling | Sliding | Session):
+            raise InvalidConfig(name="kind", value=given, wanted="Tumbling(…), Sliding(…) or Session(…)")
         self._kind = kind
         self._encode, self._decode = encode, decode
         self._capacity = check_whole("capacity", capacity, least=1)

@@ -53,6 +53,10 @@ class Options:
         lags = self.max_event_time_lag_ms
         for lag in lags.values() if isinstance(lags, Mapping) else [lags]:
             check_whole("max_event_time_lag_ms", lag, least=0)
+        event_time: object = self.event_time
+        for each in event_time.values() if isinstance(event_time, Mapping) else [event_time]:
+            if each is not None and not callable(each):
+                raise InvalidConfig(name="event_time", value=each, wanted="a function from an event to its time")
         if self.on_incomplete not in list(OnIncomplete):
             wanted = ", ".join(f'"{each}"' for each in OnIncomplete)
             raise InvalidConfig(name="on_incomplete", value=self.on_incomplete, wanted=wanted)

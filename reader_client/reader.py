@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from reader_client.backlog import remaining_offsets
@@ -67,9 +66,13 @@ class ReaderJobs:
         self.group = check_name("group", group)
         self.reader = check_name("reader", reader)
         given: object = logs
-        if not isinstance(given, Mapping) or any(isinstance(log, str | Path) for log in given.values()):
+        if not isinstance(given, Mapping) or not all(hasattr(log, "rows") for log in given.values()):
             wanted = 'an open log for each stream, such as {"orders": SqliteLogReader("orders.log")}'
             raise InvalidConfig(name="logs", value=logs, wanted=wanted)
+        kept: object = state
+        if not isinstance(kept, ReaderState | None):
+            wanted = 'a ReaderState, as ReaderState.read("count.state") gives one from a file'
+            raise InvalidConfig(name="state", value=kept, wanted=wanted)
         self.window: GroupWindow | None = None
         self.late = LateEvents()
         self.fenced = 0

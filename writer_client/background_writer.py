@@ -20,7 +20,7 @@ from writer_client.departure import Leaving
 from writer_client.process_exit import EXIT_DRAIN_MS
 from writer_client.reports import Report
 from writer_client.sender import Background
-from writer_client.session import Begun, Times, by_key
+from writer_client.session import Begun, Times, by_key, noted_times
 from writer_client.transactions import WriterTransaction
 
 
@@ -112,7 +112,7 @@ class BackgroundWriter(BaseWriter):
         self._origin.check()
         session, machine = self._session, self._machine
         self._check_manual(position)
-        times: Mapping[str, int] = {DEFAULT_KEY: time} if type(time) is int else by_key(time)
+        times: Mapping[str, int] = {DEFAULT_KEY: time} if type(time) is int else noted_times(time)
         known = by_key(newest, newest=True) if newest is not None else {}
         with session.lock:
             self._check_usable()

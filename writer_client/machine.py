@@ -187,6 +187,8 @@ class Machine:
         """`raises`: a refusal that nobody waits for is raised by the next call. `closes_by_name`: also a name that it
         has not registered."""
         self.stream, self.writer = check_name("stream", stream), check_name("writer", writer)
+        if isinstance(keys, str):
+            raise InvalidConfig(name="keys", value=keys, wanted='a list of time keys, such as ["order_time"]')
         self.keys = tuple(check_key(key) for key in keys)
         self.has_log = has_log
         self.automatic = automatic

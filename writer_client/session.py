@@ -579,18 +579,25 @@ def checked_log(log: Log | None) -> Log | None:
 
 def by_key(time: Times | None, *, newest: bool = False) -> Mapping[str, int]:
     """The times by key, in milliseconds. A datetime between two of them is the earlier one, so that a note claims no
-    more than it says; as the `newest` time of events it is the later one. Raises what is wrong with `newest` at once,
-    since a later note has it."""
+    more than it says; as the `newest` time of events it is the later one. Raises what is wrong with them."""
     if time is None:
         return {}
     given = time if isinstance(time, Mapping) else {DEFAULT_KEY: time}
     if not given and not newest:
         raise InvalidNote(name="times", value={}, wanted="at least one key with a time")
     name = "newest" if newest else "time"
-    times = {  # a note checks its numbers itself
+    times = {
         key: milliseconds(name, each, up=newest) if isinstance(each, datetime) else each for key, each in given.items()
     }
-    for key, each in times.items() if newest else ():
+    for key, each in times.items():
         check_key(key)
-        check_time("newest", each)
+        check_time(name, each)
     return times
+
+
+def noted_times(time: Times) -> Mapping[str, int]:
+    """The times of a note by key, as `by_key` gives them. Raises InvalidNote for None too."""
+    value: object = time  # a program may not have a time yet
+    if value is None:
+        raise InvalidNote(name="time", value=None, wanted="whole milliseconds, or a datetime with a time zone")
+    return by_key(time)

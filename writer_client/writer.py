@@ -28,7 +28,7 @@ from writer_client.errors import CommittedWithoutNote
 from writer_client.machine import Aim
 from writer_client.reports import Report
 from writer_client.sender import Background, background_of
-from writer_client.session import Begun, Times, by_key
+from writer_client.session import Begun, Times, by_key, noted_times
 from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
 
 RELEASE_DRAIN_MS: Final = 5_000  # how long `Writer.release` waits for an automatic note under way
@@ -186,6 +186,7 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
 
     def _noting(self, time: Times, position: Mapping[str, int] | None, newest: Times | None) -> Job[NoteAnswer]:
         self._check_note(position)
+        times = noted_times(time)
         with self._session.writing() as ready:
             if not ready:
                 yield from local(self._hold)
@@ -194,7 +195,7 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
             self._session.resume()  # by noting, the caller confirms that its events are written
             if sent != self._session.sent:  # by other threads: they may lie below the position, and be newer
                 known = {}
-            answered = self._add_note(by_key(time), own, position or {}, known)
+            answered = self._add_note(times, own, position or {}, known)
         answer: NoteAnswer = yield AwaitAnswer(answered)
         return answer
 

@@ -184,6 +184,12 @@ def test_an_unfit_state_is_refused_and_changes_nothing() -> None:
     assert [each.events for each in small.finish()] == [(-5,)]
 
 
+@pytest.mark.parametrize("wrong", [10, Tumbling, None])
+def test_what_is_no_kind_of_window_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(InvalidConfig, match=r"kind cannot be .*: Tumbling"):
+        EventWindows(wrong)
+
+
 def test_a_state_takes_the_room_of_the_events_that_it_replaces() -> None:
     windows = EventWindows[int](Tumbling(10), capacity=3)
     windows.add(1, 1, part="1"), windows.add(2, 2, part="1"), windows.add(3, 3, part="2")

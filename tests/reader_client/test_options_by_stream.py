@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,6 +66,9 @@ def test_each_stream_has_its_own_lag_and_the_watermark_is_the_least_of_what_is_l
         assert until(reader, "W120") == ["W120"]  # orders are idle, and neither their time nor their lag counts
 
 
+LOG = SimpleNamespace(rows=None)  # nothing reads it
+
+
 def reader_with(logs: dict[str, Any], options: dict[str, Any]) -> EventReader:
     return EventReader("http://there", "g", "r1", logs, **options)
 
@@ -72,7 +76,7 @@ def reader_with(logs: dict[str, Any], options: dict[str, Any]) -> EventReader:
 @pytest.mark.parametrize("name", ["event_time", "writer_of", "max_event_time_lag_ms"])
 def test_a_mapping_has_exactly_the_streams_of_the_logs(name: str) -> None:
     value: Any = 5 if name == "max_event_time_lag_ms" else int
-    logs: dict[str, Any] = {"orders": None, "clicks": None}
+    logs: dict[str, Any] = dict.fromkeys(["orders", "clicks"], LOG)
     for streams in (["orders"], ["orders", "clicks", "orderz"]):
         wanted = rf"{name} cannot be .*one value for all streams, or one for each of \['clicks', 'orders'\]"
         with pytest.raises(InvalidConfig, match=wanted):
@@ -80,3 +84,21 @@ def test_a_mapping_has_exactly_the_streams_of_the_logs(name: str) -> None:
     reader_with(logs, {name: dict.fromkeys(logs, value)})
     with pytest.raises(InvalidConfig, match="max_event_time_lag_ms"):
         reader_with(logs, {"max_event_time_lag_ms": {"orders": 5, "clicks": -1}})
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"state": "count.state"}, "state cannot be 'count.state': a ReaderState, as ReaderState.read"),
+        ({"event_time": "time"}, "event_time cannot be 'time': a function from an event to its time"),
+        ({"event_time": {"orders": "time"}}, "event_time cannot be 'time': a function"),
+    ],
+)
+def test_what_is_no_state_and_no_function_is_refused_at_once(options: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(InvalidConfig, match=wrong):
+        reader_with({"orders": LOG}, options)
+
+
+def test_a_log_of_a_writer_is_refused_at_once(written: Any) -> None:
+    with pytest.raises(InvalidConfig, match=r"logs cannot be .*an open log for each stream.*SqliteLogReader"):
+        reader_with({"orders": written(1).log}, {})

@@ -185,6 +185,8 @@ def test_what_can_be_seen_to_be_wrong_is_raised_at_once(controller: Any, make_ba
             (99, {"0": 1}, TimeWentBack),
             (1.5, {"0": 1}, InvalidNote),
             ({}, {"0": 1}, InvalidNote),
+            (None, {"0": 1}, InvalidNote),
+            ({"": None}, {"0": 1}, InvalidNote),
             (101, {"0": 0}, PositionWentBack),
             (101, {"0": -1}, InvalidNote),
             (101, None, NoLog),

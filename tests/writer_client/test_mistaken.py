@@ -48,6 +48,12 @@ def test_what_is_no_list_of_events_is_refused_before_anything_is_written(
         assert log.end_offsets() == {"0": 0}
 
 
+@pytest.mark.parametrize("kind", [Writer, AsyncWriter, BackgroundWriter])
+def test_a_time_key_in_place_of_a_list_of_them_is_refused_at_once(kind: Any) -> None:
+    with pytest.raises(InvalidConfig, match="keys cannot be 'order': a list of time keys"):
+        kind(NOWHERE, "orders", "w1", keys="order")
+
+
 def test_a_log_that_cannot_tell_its_transactions_is_refused_at_once() -> None:
     class OldLog:
         def append(self, events: Any) -> dict[str, int]:

@@ -50,6 +50,7 @@ def test_a_writer_that_never_registered_does_so_before_its_first_note(
         (100, {"1": 401}, BeyondFinalOffset, {"segment": "1", "offset": 401, "final_offset": 400}),
         (2**52, {}, TimeTooFarAhead, None),
         (1.5, {}, InvalidNote, None),
+        (None, {}, InvalidNote, None),
         (100, {"a/b": 1}, InvalidName, {"what": "segment", "name": "a/b"}),
     ],
 )
