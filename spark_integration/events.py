@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegralType, StructType, TimestampType
 
 from spark_integration.durations import time_us
 from spark_integration.environment import register
-from spark_integration.errors import WrongColumn
+from spark_integration.errors import InvalidOption, WrongColumn
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions, controller_text
 from spark_integration.read_ranges import ReadRange, find_range
@@ -63,6 +63,7 @@ def read_events(
     Raises WrongColumn, InvalidOption, UnknownStream if the controller
     answers at once that there is no such stream, and the errors of `register`.
     """
+    _check_options(options, onIncomplete="on_incomplete")
     register(spark, backlog_strategies=backlog_strategies)
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
     known = {} if threshold is None else {BACKLOG_THRESHOLD: threshold}
@@ -107,6 +108,7 @@ def read_between(
     `startingSlack` that is too short, events that retention removed where no `newest` was noted, and an incomplete mark
     in the range. Reading raises NotInLog if retention removed events after the last mark before `start`.
     """
+    _check_options(options, startingTime="start", endingTime="end")
     register(spark)
     given = {
         **options,
@@ -126,6 +128,7 @@ def read_range(
 ) -> ReadRange:
     """Returns the range that `read_between` would read, and whether it is exact. This process must reach the log.
     Raises NotYetComplete."""
+    _check_options(options, startingTime="start", endingTime="end")
     given = {**options, "controller": controller_text(controller), "stream": stream}
     settings = SourceOptions.parse(
         _texts({**given, "startingTime": _moment("start", start), "endingTime": _moment("end", end)})
@@ -136,6 +139,15 @@ def read_range(
             return find_range(settings, log, windows)
     finally:
         windows.close()
+
+
+def _check_options(options: Mapping[str, object], **arguments: str) -> None:
+    """Raises InvalidOption for an option that an argument of the call has: one of the two would be ignored. Spark does
+    not tell capital letters from others."""
+    named = {option.lower(): argument for option, argument in arguments.items()}
+    for name, value in options.items():
+        if (argument := named.get(name.lower())) is not None:
+            raise InvalidOption(name=name, value=str(value), wanted=f"left out: it is the argument {argument}= here")
 
 
 def _parsed(

@@ -213,3 +213,12 @@ def test_a_start_after_the_end_is_an_error_of_the_call(spark: SparkSession, plac
     with pytest.raises(InvalidOption, match=r"endingTime .* cannot be 9: a time from startingTime on, which is 10"):
         read_between(spark, **place, start=10, end=9)
     assert read_between(spark, **place, start=9, end=9).schema  # an empty range is one
+
+
+def test_an_option_that_an_argument_has_is_refused_instead_of_ignored(spark: SparkSession, place: Any) -> None:
+    with pytest.raises(
+        InvalidOption, match=r"onIncomplete .* cannot be 'wait': left out: it is the argument on_incompl"
+    ):
+        read_events(spark, **place, onIncomplete="wait")
+    with pytest.raises(InvalidOption, match=r"endingtime .* cannot be '5': left out: it is the argument end= here"):
+        read_between(spark, **place, start=0, end=1, endingtime=5)
