@@ -78,6 +78,7 @@ class ReaderJobs:
         self.fenced = 0
         self.closed = False
         self._has_read = False
+        self._is_only = False  # whether its windows need all of the group's events
         self._logs = logs
         self.options = options
         self._state = self._settled_state = state
@@ -119,6 +120,7 @@ class ReaderJobs:
         options = replace(given, windows=windows)
         after = ReaderJobs(self.group, self.reader, self._logs, options, state, self._now_ms)
         after._log, after._marks = self._log, self._marks  # no line comes twice
+        after._is_only = True
         return after
 
     # -- jobs ----------------------------------------------------------------------------------------------------
@@ -148,6 +150,8 @@ class ReaderJobs:
         answer = yield from remote(group_calls.register_reader(self.group, self.reader, positions, new_registration()))
         yield from self._take_and_balance(answer)
         lacks_state = self.options.windows is not None and self._state is None and self.options.recall is None
+        if self._is_only and any(each.owned for each in described.readers if each.reader != self.reader):
+            self._log.shared()
         is_alone = all(each.reader == self.reader for each in described.readers)  # another one may have it
         if lacks_state and is_alone and described.start == "head":
             read = {name: each.position for name, each in answer.window.streams.items() if not each.end_of_stream}
@@ -464,6 +468,8 @@ class ReaderJobs:
                 found = yield from remote(group_calls.report(self.group, self.reader, answer.epoch, {}))
             yield from self._take_answer(found)
         elif surplus:
+            if self._is_only:
+                self._log.shared()
             news = self._progress.news_of(surplus)
             left = yield from remote(
                 group_calls.release(self.group, self.reader, answer.epoch, news.positions, news.settled)

@@ -92,6 +92,15 @@ class ReaderLog:
             "again, create a group of another name, and give its reader another state file",
         )
 
+    def shared(self) -> None:
+        """Says that others read the group of a reader whose windows need all of its events."""
+        self.paced.warn(
+            "shared",
+            f"{self._who}: others read this group too, so its windows lack the events of their segments. Give "
+            "windows() a group that no other reader has; or share the segments with a state for each, as "
+            "docs/how-to/windows-that-survive.md does",
+        )
+
     def check_state(self, read: Positions, heads: Positions) -> None:
         """Names a group that was read before, of which a reader with windows has no state. `heads`: where its streams
         begin."""

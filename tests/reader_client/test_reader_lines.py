@@ -159,6 +159,24 @@ def test_windows_that_go_on_without_their_state_say_so(
     assert f"reader 'r1' of group {group!r} goes on at {world.stream}/0, offset" in line and "state file" in line
 
 
+def test_windows_of_a_group_that_others_read_too_say_so(
+    written: Any, tmp_path: Path, lines: Callable[[], list[str]]
+) -> None:
+    world = written(2)
+    group = world.group()
+    with reading(world, group, **OPTIONS) as first:
+        first.windows(Tumbling(10), state=tmp_path / "first")
+        first.read(1)
+        assert lines() == []
+        with reading(world, group, "r2", **OPTIONS) as second:
+            second.windows(Tumbling(10), state=tmp_path / "second")
+            while len(lines()) < 2:
+                second.read(1)
+                first.read(1)
+    for name, line in zip(("r1", "r2"), sorted(lines()), strict=True):
+        assert line.startswith(f"reader {name!r} of group {group!r}: others read this group too")
+
+
 def test_a_log_that_ends_before_the_marks_is_named_after_ten_seconds(
     written: Any, tmp_path: Path, lines: Callable[[], list[str]]
 ) -> None:
