@@ -91,6 +91,16 @@ class TestRanges:
         with SqliteLogReader(filled) as reader, pytest.raises(UnknownSegment, match="'7'; it has 0, 1"):
             reader.read("7", 0, 0)
 
+    def test_keys_that_appear_late_in_a_range_keep_their_type(self, path: Path) -> None:
+        events = [Event(b"v", segment="0")] * 3000 + [Event(None, key=b"late", segment="0")]
+        with SqliteLog.create(path, 1) as log:
+            log.append(events)
+        with SqliteLogReader(path) as reader:
+            table = pa.Table.from_batches(reader.read("0", 0, 3001))
+        assert table.schema == event_schema()
+        assert table["key"].to_pylist() == [None] * 3000 + [b"late"]
+        assert table["value"][3000].as_py() is None
+
     def test_large_events_make_small_batches(self, path: Path) -> None:
         with SqliteLog.create(path, 1) as log:
             log.append(Event(bytes(200_000), segment="0") for _ in range(400))
@@ -116,6 +126,11 @@ class TestRanges:
 
 
 class TestFile:
+    def test_creating_twice_opens_what_is_there(self, path: Path) -> None:
+        _fill(path, 5)
+        with SqliteLog.create(path, 2) as log:
+            assert log.end_offsets() == {"0": 5, "1": 0}
+
     def test_creating_with_other_segments_is_refused(self, path: Path) -> None:
         _fill(path, 5)
         with pytest.raises(LogExists, match="0, 1"):
