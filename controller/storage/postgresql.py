@@ -32,6 +32,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
@@ -146,7 +147,7 @@ def _engine(url: URL, isolation_level: Any, settings: Mapping[str, object]) -> E
     }
     prepared = str(url.query.get("prepare_threshold", ""))
     try:
-        return create_engine(
+        engine = create_engine(
             url.set(drivername="postgresql+psycopg").difference_update_query(["prepare_threshold"]),
             poolclass=NullPool,
             isolation_level=isolation_level,
@@ -164,6 +165,17 @@ def _engine(url: URL, isolation_level: Any, settings: Mapping[str, object]) -> E
         )
     except (ImportError, NoSuchModuleError):
         raise DriverMissing(package="psycopg", extra="postgres") from None
+    event.listen(engine, "handle_error", _give_up_unanswered)
+    return engine
+
+
+def _give_up_unanswered(failure: ExceptionContext) -> None:
+    """Has a session made again whose statement will get no answer. The driver may find the socket dead and yet count
+    the session as open; SQLAlchemy would keep it, and it takes no statement any more, not even ROLLBACK."""
+    connection = failure.connection
+    if connection is not None and not connection.invalidated:
+        driver: Any = connection.connection.driver_connection
+        failure.is_disconnect |= driver.info.transaction_status.name == "ACTIVE"
 
 
 # Sessions of controllers that hold locks and do nothing: their processes are stopped, or very slow.

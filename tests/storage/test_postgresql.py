@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import InternalError
+from sqlalchemy import URL, Connection, Engine, select
+from sqlalchemy.exc import InternalError, OperationalError
 
 from controller.storage.database import open_database
 from controller.storage.kinds import parse_url
@@ -143,3 +145,29 @@ def test_writing_sessions_read_what_is_committed_whatever_the_default(
 
     with commit.connect() as connection:
         assert setting(connection, "transaction_isolation") == "read committed"
+
+
+@pytest.mark.parametrize("engine", [reading_engine, writing_engine, sharing_engine])
+def test_a_session_whose_statement_gets_no_answer_is_made_again(
+    postgres_url: str, engine: Callable[[URL], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psycopg found the socket dead and left the session open, and each read after that failed for minutes."""
+    waiting, dead = psycopg.Connection.wait, ["now"]
+
+    def wait(session: Any, steps: Any, *more: Any, **named: Any) -> Any:
+        if dead:
+            dead.clear()
+            next(steps)  # which sends the statement
+            raise psycopg.OperationalError("connection socket closed")
+        return waiting(session, steps, *more, **named)
+
+    made = engine(parse_url(postgres_url))
+    with made.connect() as connection:
+        monkeypatch.setattr(psycopg.Connection, "wait", wait)
+        with pytest.raises(OperationalError, match="socket closed") as failed, connection.begin():
+            connection.execute(select(1))
+        assert failed.value.connection_invalidated
+        monkeypatch.undo()
+        with connection.begin():
+            assert connection.scalar(select(1)) == 1
+    made.dispose()
