@@ -38,6 +38,7 @@ KAFKA_PAUSE_MS: Final = 50  # between two attempts
 # How long a leader may have an event that it does not show, while a follower that hangs counts as in sync: Kafka's
 # default `replica.lag.time.max.ms` of 30 seconds, and half of it, since brokers look that often.
 KAFKA_LAG_MS: Final = 45_000
+KAFKA_CATCH_UP_MS: Final = 1_000  # for a follower that is in sync again: twice as long as a fetch of it waits at most
 
 KAFKA_DELETE_MS: Final = 30_000  # how long a broker may take to remove records
 KAFKA_MISSING_MS: Final = 1_000  # how long a topic counts as not yet known to every broker
@@ -122,20 +123,26 @@ class Topic:
         """
         if hidden_until:
             self._sit_out(hidden_until)
+        some_lacked = False
 
         def ask(timeout_s: float) -> list[int]:
+            nonlocal some_lacked
             described = self._described(timeout_s)
             lacking = [each for each in described if len(each.isr) < len(each.replicas)]
             asked = self._replicas_needed(timeout_s) if lacking else 0
             for each in lacking:
                 needed = len(each.replicas) if asked is None else min(len(each.replicas), asked)
                 if len(each.isr) < needed:
+                    some_lacked = True
                     why = "" if asked else ": without the right DescribeConfigs on the topic, it needs all of them"
                     reason = f"partition {each.id} has {len(each.isr)} in-sync replicas, and needs {needed}{why}"
                     raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, reason))
             return [each.id for each in described]
 
-        return self.ends(partitions=self._repeat(ask))
+        partitions = self._repeat(ask)
+        if some_lacked:  # a follower is in sync again at the high watermark, and fetches what lies above it afterwards
+            time.sleep(KAFKA_CATCH_UP_MS / 1000)
+        return self.ends(partitions=partitions)
 
     def heads(self, partitions: Iterable[int] | None = None) -> Position:
         """The first offset of each partition that retention has not removed."""
