@@ -34,9 +34,9 @@ def test_kills_and_lost_answers_under_load_break_no_promise(
 
     verdict = run_round(Round(store, SEED, KILLS, harmful=True), launcher, postgres, tmp_path / "round")
 
+    assert not verdict.violations, told(verdict)
     assert verdict.kills >= KILLS
     assert verdict.outcomes["200"] > 0 and verdict.outcomes["unknown"] > 0
-    assert not verdict.violations, told(verdict)
 
 
 @pytest.mark.full
@@ -48,6 +48,6 @@ def test_faults_of_several_controllers_under_load_break_no_promise(
 
     verdict = run_round(round_, launcher, mortal_postgres, tmp_path / "round")
 
+    assert not verdict.violations, told(verdict)
     assert verdict.kills == len(kinds)
     assert verdict.outcomes["200"] > 0 and verdict.outcomes["unknown"] > 0
-    assert not verdict.violations, told(verdict)
