@@ -149,11 +149,11 @@ class ReaderJobs:
         positions = self._state.positions if self._state is not None else {}
         answer = yield from remote(group_calls.register_reader(self.group, self.reader, positions, new_registration()))
         yield from self._take_and_balance(answer)
-        lacks_state = self.options.windows is not None and self._state is None and self.options.recall is None
-        if self._is_only and any(each.owned for each in described.readers if each.reader != self.reader):
+        others = [each for each in described.readers if each.reader != self.reader]
+        if self._is_only and any(each.owned for each in others):
             self._log.shared()
-        is_alone = all(each.reader == self.reader for each in described.readers)  # another one may have it
-        if lacks_state and is_alone and described.start == "head":
+        lacks_state = self.options.windows is not None and self._state is None and self.options.recall is None
+        if lacks_state and not others and described.start == "head":  # another reader may have it
             read = {name: each.position for name, each in answer.window.streams.items() if not each.end_of_stream}
             self._log.check_state(read, heads)
         if self.at_end and not self.options.windows:  # none, or no events in open ones
