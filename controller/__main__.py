@@ -12,6 +12,8 @@ def main() -> int:
     except ModuleNotFoundError as missing:
         print(f"strandline: {missing.name} is {not_installed('cli')}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:  # before the command line is there to take it
+        return 130
     return run()
 
 

@@ -129,8 +129,8 @@ class _Reading(Client[AnyConnection], Generic[AnyConnection, AnyWindows]):
         `value` what the window keeps of an event: its bytes, or other plain data. `options` have a `time_domain` and an
         `event_time`. `time_key` is the key of the time, and of the watermark. The reader is the only one of its group.
         Raises InvalidConfig for a reader that has begun to read, has windows or a state of its own, or no event time,
-        for a file that cannot be written, and for an event without the `time_key`, which stays unsettled; QueueFull;
-        and what `read` raises.
+        for a file that cannot be written, or has windows of another kind or time key, and for an event without the
+        `time_key`, which stays unsettled; QueueFull; and what `read` raises.
         """
         windowing = Windowing.begin(self._reading, kind, state, key, value, time_key)
         self._reading = windowing.reading

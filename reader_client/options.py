@@ -18,6 +18,12 @@ from strandline.logs import StoredEvent
 
 REPORT_DEFAULT_MS: Final = 250  # between two reports of a reader's positions
 LATE_WRITERS: Final = 1_000  # whose late events are counted by name
+FUNCTIONS: Final = {
+    "event_time": "a function from an event to its time",
+    "writer_of": "a function from an event to its writer's name",
+    "on_late": "a function that takes a late EventItem",
+    "recall": "a function from a stream and a segment to the state that was saved of it",
+}
 
 Given = TypeVar("Given")
 
@@ -53,10 +59,15 @@ class Options:
         lags = self.max_event_time_lag_ms
         for lag in lags.values() if isinstance(lags, Mapping) else [lags]:
             check_whole("max_event_time_lag_ms", lag, least=0)
-        event_time: object = self.event_time
-        for each in event_time.values() if isinstance(event_time, Mapping) else [event_time]:
-            if each is not None and not callable(each):
-                raise InvalidConfig(name="event_time", value=each, wanted="a function from an event to its time")
+        for name, wanted in FUNCTIONS.items():
+            given: object = getattr(self, name)
+            for each in given.values() if isinstance(given, Mapping) else [given]:
+                if each is not None and not callable(each):
+                    raise InvalidConfig(name=name, value=each, wanted=wanted)
+        for name, kind in (("backlog", GroupBacklog), ("windows", EventWindows)):
+            value: object = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise InvalidConfig(name=name, value=value, wanted=f"{kind.__name__}(…)")
         if self.on_incomplete not in list(OnIncomplete):
             wanted = ", ".join(f'"{each}"' for each in OnIncomplete)
             raise InvalidConfig(name="on_incomplete", value=self.on_incomplete, wanted=wanted)

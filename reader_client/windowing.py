@@ -10,9 +10,9 @@ windows, so a window counts as delivered only then. The two classes of readers s
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from reader_client.event_windows import Closed, EventWindows, WindowKind
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem, check_place
@@ -20,6 +20,8 @@ from reader_client.options import Options
 from reader_client.reader import ReaderJobs
 from reader_client.reader_log import place_of
 from strandline.errors import InvalidConfig
+
+TIME_KEY: Final = "time_key"  # in the saved windows: whose times and watermark they have
 
 KeyFunction: TypeAlias = Callable[[EventItem], Hashable]
 Value: TypeAlias = Callable[[EventItem], Any]
@@ -52,11 +54,17 @@ class Windowing:
         time_key: str,
     ) -> Windowing:
         """Takes the reader over, from the state in the file if there is one. Raises InvalidConfig for a reader that has
-        begun, or cannot have windows, and for a file that cannot be written."""
+        begun, or cannot have windows, for a file that cannot be written, and for windows of another time key."""
         _check(reading.options)
         check_place(state)
         path, windows = Path(state), EventWindows[Any](kind)
-        return cls(reading.from_state(windows, ReaderState.read(path)), windows, path, key, value, time_key)
+        saved = ReaderState.read(path)
+        if saved is not None and (known := (saved.windows or {}).get(TIME_KEY, time_key)) != time_key:
+            wanted = (
+                f"{known!r}, as that of the saved windows is: another one needs a state and a reader group of its own"
+            )
+            raise InvalidConfig(name="time_key", value=time_key, wanted=wanted)
+        return cls(reading.from_state(windows, saved), windows, path, key, value, time_key)
 
     def take(self, item: Item | None) -> list[Closed[Any]]:
         """Takes the next item, None at the end of all streams. Returns the windows that it closes. Raises InvalidConfig
@@ -78,7 +86,8 @@ class Windowing:
     def keep(self, item: Item | None) -> None:
         """Saves the state, if this item may have closed windows."""
         if not isinstance(item, EventItem | IdleItem):
-            self.reading.save().write(self.path)
+            state = self.reading.save()
+            replace(state, windows={**(state.windows or {}), TIME_KEY: self.time_key}).write(self.path)
             self.reading.settle()
 
 

@@ -100,7 +100,7 @@ def read_between(
         read_between(spark, **place, schema="time bigint", event_time="time", start=yesterday, end=today)
 
     The result is final: the stream is complete up to `end`. Otherwise the job waits for `endingWait`, and fails with
-    NotYetComplete. Columns and options are as in `read_events`.
+    NotYetComplete. Columns and options are as in `read_events`. An event without a readable time is not in it.
 
     Raises what `read_events` raises, and InvalidOption for a `start` after `end`.
 

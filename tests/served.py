@@ -33,7 +33,6 @@ from tests.forks import Fork
 
 Value = TypeVar("Value")
 ROOT = Path(__file__).resolve().parents[1]
-LOCALHOST = "127.0.0.1"
 __all__ = [
     "AT_ONCE",
     "NOON",

@@ -173,6 +173,13 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     assert f"{missing} is not installed: pip install '.[{extra}]' in a clone of Strandline" in done.stderr
 
 
+def test_ctrl_c_while_the_command_line_is_imported_ends_it_without_a_word() -> None:
+    interrupted = WITHOUT.replace('ModuleNotFoundError(f"No module named {name!r}", name=name)', "KeyboardInterrupt")
+    command = [sys.executable, "-c", interrupted + RUN, "click", "streams"]
+    done = subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 @pytest.mark.full
 def test_without_the_library_of_the_pages_a_controller_says_so_and_serves_everything_else(tmp_path: Path) -> None:
     words = ["serve", "--database", str(tmp_path / "store.db"), "--port", "0"]

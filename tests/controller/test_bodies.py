@@ -16,8 +16,6 @@ from strandline.errors import BadJson, Overloaded, TooLarge
 APP = Starlette()
 APP.state.bodies = BodiesRead(MEMORY_BYTES := 20)
 SCOPE: dict[str, Any] = {"type": "http", "path": "/sign-in", "headers": [], "app": APP}
-JSON, FORM, TEXT = b"application/json", b"application/x-www-form-urlencoded", b"text/plain;charset=UTF-8"
-ORIGIN, SITE = (b"origin", b"http://127.0.0.1"), (b"sec-fetch-site", b"same-origin")
 
 
 def receiving(*messages: dict[str, Any], slowly: bool = False) -> Callable[[], Coroutine[Any, Any, dict[str, Any]]]:

@@ -23,7 +23,6 @@ from tests.postgres import Postgres
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 DEADLINE_S = 60
 OURS = "datname = current_database() AND application_name = 'strandline'"
-END = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}"
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 CANCEL_WAITING = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 GAVE_UP = "canceling wait for synchronous replication"

@@ -12,7 +12,7 @@ from tests.dashboard.conftest import PART, Served
 from tests.dashboard.html_tree import Element, read
 from tests.served import NOON, ManualClock
 
-SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
 
 def stuck(served: Served, name: str = "s") -> None:

@@ -92,6 +92,8 @@ def test_a_mapping_has_exactly_the_streams_of_the_logs(name: str) -> None:
         ({"state": "count.state"}, "state cannot be 'count.state': a ReaderState, as ReaderState.read"),
         ({"event_time": "time"}, "event_time cannot be 'time': a function from an event to its time"),
         ({"event_time": {"orders": "time"}}, "event_time cannot be 'time': a function"),
+        ({"writer_of": 5}, "writer_of cannot be 5: a function"),
+        ({"backlog": "x"}, "backlog cannot be 'x': GroupBacklog"),
     ],
 )
 def test_what_is_no_state_and_no_function_is_refused_at_once(options: dict[str, Any], wrong: str) -> None:

@@ -65,6 +65,11 @@ def test_open_windows_survive_a_restart_between_two_watermarks(written: Any, tmp
     written.note(21)
     assert shown(next(windows)) == (10, [11, 15])  # asking for it said that the first is dealt with
     written.seal()
+    with (
+        reading(written, group, **OPTIONS) as reader,
+        pytest.raises(InvalidConfig, match="time_key cannot be 'order': ''"),
+    ):
+        reader.windows(Tumbling(10), state=tmp_path / "state", time_key="order")
     with reading(written, group, **OPTIONS) as reader:
         found = [shown(each) for each in reader.windows(Tumbling(10), state=tmp_path / "state")]
     assert found == [(10, [11, 15]), (20, [20])]

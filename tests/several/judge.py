@@ -49,9 +49,7 @@ class Facts:
     notes: dict[tuple[str, str], list[NotedAt]] = field(default_factory=dict)  # by identity and writer, on time
     answered: dict[tuple[str, str], list[NotedAt]] = field(default_factory=dict)
     epochs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by stream
-    versions: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by identity, that a reader has seen
     told: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by group and key, watermarks
-    places: dict[tuple[str, str, str], list[tuple[int, int]]] = field(default_factory=dict)  # that groups reached
 
     def forget_after(self, commits: int, *, keeps_epochs: bool) -> None:
         for name, facts in vars(self).items():
@@ -233,10 +231,6 @@ class Judge:
             mark = known[each.seq - 1][1]
             self.must((mark.time, mark.excluded) == (each.time, tuple(each.excluded)), f"{stream}: {each}, not {mark}")
             self.counts["shown"] += 1
-
-    def saw(self, identity: str, version: int, before: int) -> None:
-        self.must(version >= before, f"a reader saw {before}, and then {version}")
-        self.facts.versions.setdefault(identity, []).append((self._server.commits, version))
 
     def greatest(self, facts: Mapping[Any, list[tuple[int, int]]], of: object) -> int:
         return max((value for _, value in facts.get(of, [])), default=-1)

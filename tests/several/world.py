@@ -382,20 +382,7 @@ class World:
         loop = asyncio.get_running_loop()
         while not self.over and not self.calm:
             await asyncio.sleep(random.choice((0.2, 1.0, 2.0)))
-            what = random.choice(
-                (
-                    "stop",
-                    "stop in a transaction",
-                    "kill",
-                    "kill",
-                    "start",
-                    "fail",
-                    "fail over",
-                    "restore",
-                    "leap",
-                    "gap",
-                )
-            )
+            what = random.choice(FAULTS)
             serving = [each for each in self.processes if each.serves]
             self.counts[f"fault: {what}"] += 1
             server.troubled_at = loop.time()
@@ -448,7 +435,7 @@ class World:
         jobs += [self.follow("r1", {"s": "0", "t": "0"}), self.follow("r2", {"s": "1", "t": "1"})]
         tasks = [*self.writers.values(), *(asyncio.create_task(each) for each in (*jobs, self.operate()))]
         faults = asyncio.create_task(self.break_things())
-        ending = asyncio.create_task(self._end(faults, asyncio.gather(*tasks)))
+        ending = asyncio.create_task(self._end(faults, asyncio.gather(*tasks, return_exceptions=True)))
         await asyncio.wait([*tasks, faults, ending, self.judge.failed], return_when="FIRST_EXCEPTION")
         for ended in (self.judge.failed, ending, faults, *tasks):
             if ended.done():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reader_client.event_windows import EventWindows, Tumbling
+from reader_client.items import WatermarkItem
 from strandline.core.time_units import as_datetime, milliseconds
 from strandline.core.window import TimeWindow
 from strandline.errors import InvalidConfig
@@ -49,6 +50,7 @@ def test_a_window_gives_its_bounds_as_datetimes() -> None:
     assert window.lower_at == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     assert window.upper_at == datetime(1970, 1, 1, 0, 0, 2, 500_000, tzinfo=UTC)
     assert TimeWindow(None, None).lower_at is None
+    assert WatermarkItem(1_000).watermark_at == window.lower_at
 
 
 def test_windows_take_datetimes_and_close_by_them() -> None:

@@ -222,6 +222,12 @@ def test_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
             Connection("https://127.0.0.1:1", ca_file=str(tmp_path / name))
 
 
+@pytest.mark.parametrize("name", ["token", "token_file", "ca_file"])
+def test_a_number_is_no_token_and_no_file(name: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"{name} cannot be"):
+        Connection("https://127.0.0.1:1", **{name: 5})  # type: ignore[arg-type]  # that is the point
+
+
 # -- commands ----------------------------------------------------------------------------------------------------
 
 
