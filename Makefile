@@ -66,7 +66,7 @@ test: servers environment ## Run the tests that protect most, in five minutes; T
 
 # Real processes that are killed and machines that are busy have moments of their own: what fails runs once more, alone, and
 # the last lines name it.
-full: servers environment ## Run what make test leaves out, in 14 minutes: kills, fail-over, both stores, Spark's matrices and cluster, every page
+full: servers environment ## Run what make test leaves out, in 13 minutes: kills, fail-over, both stores, Spark's matrices and cluster, every page
 	HYPOTHESIS_PROFILE=full $(RUN) -m full $(TESTS) \
 		|| { test $$? -eq 1 && echo "These failed and run once more, alone:" && HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m full --last-failed --last-failed-no-failures none -r fEp $(TESTS); }
 

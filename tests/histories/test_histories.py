@@ -18,7 +18,7 @@ from writer_client.machine import Goal, Machine, SendAlone
 from writer_client.session import WriterSession
 
 Patch = pytest.MonkeyPatch
-SEEDS = int(os.environ.get("HISTORIES", "30"))
+SEEDS = int(os.environ.get("HISTORIES", "20"))
 FULL_SEEDS = 1_000
 
 

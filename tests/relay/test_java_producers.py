@@ -26,7 +26,7 @@ from tools.preflight import compiler_package, installing
 
 pytestmark = pytest.mark.full
 PROGRAM = Path(__file__).with_name("NotingProducer.java")
-KILLS = 8
+KILLS = 6
 PATIENCE_S = 60
 
 

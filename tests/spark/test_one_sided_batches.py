@@ -260,7 +260,7 @@ def scene(spark: SparkSession, controller: Any, tmp_path: Path) -> Iterator[Call
 
 
 #                                    rows on one side, on the other, marks alone, nothing, a restart, all at once
-STORY = ("l", "r", "lr", "r", "m", "", "|", "lm", "mr", "lrm")
+STORY = ("l", "r", "m", "", "|", "lm", "mr", "lrm")
 SHORT_STORY = ("l", "r", "m", "|", "lm", "r")
 # Several operators in one query: each has its own state, and its own empty inputs.
 TOGETHER = (
