@@ -97,8 +97,10 @@ class Reads:
             return
         identity, _, version = seen.rpartition(b"-")
         loaded = self._streams.find_loaded(stream)
-        is_known = loaded is not None and loaded.head.identity.encode() == identity
-        if loaded is None or (is_known and loaded.head.version < int(version)):
+        is_of_it = (
+            loaded is not None and loaded.head.identity.encode() == identity
+        )  # else it may have been created again
+        if loaded is None or not is_of_it or loaded.head.version < int(version):
             await self._streams.get(stream, now=True)
 
     # -- marks ---------------------------------------------------------------------------------------------------

@@ -45,6 +45,19 @@ def test_an_answer_is_as_new_as_what_the_caller_has_seen(two: tuple[InProcess, I
         assert ask(other, call, version) == (version, shown)
 
 
+@pytest.mark.parametrize("call", ASKS, ids=lambda call: call[1].rpartition("/")[2].partition("?")[0])
+def test_who_has_seen_a_stream_that_was_created_again_is_not_shown_the_one_before(
+    two: tuple[InProcess, InProcess], call: Any
+) -> None:
+    one, other = two
+    for _ in range(3):
+        ask(other, call)  # so that it has the stream in memory, as it is now or was a moment ago
+        one.call("DELETE", "/v1/streams/s")
+        one.call("PUT", "/v1/streams/s", CONFIG)
+        version, shown = ask(one, call)
+        assert ask(other, call, version) == (version, shown)
+
+
 def test_a_version_of_another_stream_changes_nothing_and_one_that_is_none_is_refused(
     two: tuple[InProcess, InProcess],
 ) -> None:
