@@ -431,9 +431,13 @@ class _World:
     async def _time_reaches(self, wanted: dict[tuple[str, str], int], client: RawClient) -> None:
         deadline = time.monotonic() + CALM_S
         last: dict[tuple[str, str], int] = {}
+        held: dict[tuple[str, str], str | None] = {}
         while wanted and time.monotonic() < deadline:
             for stream, key in list(wanted):
                 told = body_of(await client.call("GET", f"/v1/streams/{stream}"))
+                if told is not None:
+                    holder = told["held_by"].get(key)
+                    held[stream, key] = None if holder is None else holder["writer"]
                 mark = None if told is None else told["latest_marks"].get(key)
                 if mark is None:
                     continue
@@ -443,7 +447,23 @@ class _World:
                     del wanted[stream, key]
             await asyncio.sleep(LOOK_S)
         for (stream, key), at in wanted.items():
+            by = held.get((stream, key))
+            if by is not None and await self._registered_late(stream, by, client):
+                continue  # it holds time rightly, and is over
             self._stuck.append(f"{stream} {key!r} has no mark at {at}, and has had no other one for {CALM_S} s")
+
+    async def _registered_late(self, stream: str, writer: str, client: RawClient) -> bool:
+        """Whether a registration that its writer gave up came in after its last note: no answer had so great an
+        epoch."""
+        path = f"/v1/streams/{stream}/writers"
+        told = body_of(await client.call("GET", path)) or {"writers": []}
+        stored = max((each.get("epoch") or 0 for each in told["writers"] if each["writer"] == writer), default=0)
+        answers = [
+            body_of(record)
+            for record in self.history
+            if isinstance(record, Call) and (record.method, record.path) == ("PUT", f"{path}/{writer}")
+        ]
+        return stored > max((answer["epoch"] for answer in answers if answer is not None), default=0)
 
     def _wanted(self, load: Load) -> dict[tuple[str, str], int]:
         """What time has to reach, by stream and key: the least of what its writers noted last."""
