@@ -97,10 +97,8 @@ class Reads:
             return
         identity, _, version = seen.rpartition(b"-")
         loaded = self._streams.find_loaded(stream)
-        is_of_it = (
-            loaded is not None and loaded.head.identity.encode() == identity
-        )  # else it may have been created again
-        if loaded is None or not is_of_it or loaded.head.version < int(version):
+        # That of another identity may have been deleted since, and the stream created again.
+        if loaded is None or loaded.head.identity.encode() != identity or loaded.head.version < int(version):
             await self._streams.get(stream, now=True)
 
     # -- marks ---------------------------------------------------------------------------------------------------
