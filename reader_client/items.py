@@ -169,7 +169,8 @@ class ReaderState:
     It has the positions by stream and segment, the watermarks by key, the events of the open windows if there are any
     (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key. `identities` says of which
     streams that is: a stream that is created again under its name is another one. `group` names the group, which keeps
-    how far it has read: another group cannot go on from this state.
+    how far it has read: another group cannot go on from this state. `time_key`, where the windows are those of
+    `reader.windows(…)`, is the key of their times and of their watermark.
     """
 
     positions: Mapping[str, Mapping[str, int]]
@@ -178,10 +179,13 @@ class ReaderState:
     by_stream: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
+    time_key: str | None = None
 
     def __post_init__(self) -> None:
         if self.group is not None:
             check_name("group", self.group)
+        if self.time_key is not None:
+            check_key(self.time_key)
         for stream, position in self.positions.items():
             check_name("stream", stream)
             check_position(position)
@@ -219,6 +223,8 @@ class ReaderState:
             fields["identities"] = self.identities
         if self.group is not None:
             fields["group"] = self.group
+        if self.time_key is not None:
+            fields["time_key"] = self.time_key
         return json.dumps(fields)
 
     @classmethod

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from reader_client.event_windows import Closed, EventWindows, WindowKind
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem, check_place
@@ -20,8 +20,6 @@ from reader_client.options import Options
 from reader_client.reader import ReaderJobs
 from reader_client.reader_log import place_of
 from strandline.errors import InvalidConfig
-
-TIME_KEY: Final = "time_key"  # in the saved windows: whose times and watermark they have
 
 KeyFunction: TypeAlias = Callable[[EventItem], Hashable]
 Value: TypeAlias = Callable[[EventItem], Any]
@@ -59,10 +57,8 @@ class Windowing:
         check_place(state)
         path, windows = Path(state), EventWindows[Any](kind)
         saved = ReaderState.read(path)
-        if saved is not None and (known := (saved.windows or {}).get(TIME_KEY, time_key)) != time_key:
-            wanted = (
-                f"{known!r}, as that of the saved windows is: another one needs a state and a reader group of its own"
-            )
+        if saved is not None and saved.time_key not in (None, time_key):
+            wanted = f"{saved.time_key!r}, as in the saved windows: another needs a state and a reader group of its own"
             raise InvalidConfig(name="time_key", value=time_key, wanted=wanted)
         return cls(reading.from_state(windows, saved), windows, path, key, value, time_key)
 
@@ -86,8 +82,7 @@ class Windowing:
     def keep(self, item: Item | None) -> None:
         """Saves the state, if this item may have closed windows."""
         if not isinstance(item, EventItem | IdleItem):
-            state = self.reading.save()
-            replace(state, windows={**(state.windows or {}), TIME_KEY: self.time_key}).write(self.path)
+            replace(self.reading.save(), time_key=self.time_key).write(self.path)
             self.reading.settle()
 
 

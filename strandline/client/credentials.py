@@ -29,7 +29,7 @@ def find_token(
         token = environment.get(TOKEN_VARIABLE) or None
         token_file = environment.get(TOKEN_FILE_VARIABLE) or None
     if token is None and token_file is not None:
-        token = _read(_check_name("token_file", token_file))
+        token = _read(_check_file("token_file", token_file))
     return token if token is None else check_token(token)
 
 
@@ -50,13 +50,13 @@ def trust(ca_file: str | None = None, environment: Mapping[str, str] = os.enviro
     if name is None:
         return None
     try:
-        return ssl.create_default_context(cafile=_check_name("ca_file", name))
+        return ssl.create_default_context(cafile=_check_file("ca_file", name))
     except (OSError, ValueError) as error:  # an SSLError is an OSError
         wanted = f"a file of certificates in PEM form ({getattr(error, 'strerror', None) or type(error).__name__})"
         raise InvalidConfig(name="ca_file", value=name, wanted=wanted) from None
 
 
-def _check_name(name: str, file: str) -> str:
+def _check_file(name: str, file: str) -> str:
     given: object = file  # for a number, Python would read what this process has open under it
     if not isinstance(given, str | os.PathLike):
         raise InvalidConfig(name=name, value=given, wanted="the name of a file")
