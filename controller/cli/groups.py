@@ -10,10 +10,11 @@ import click
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import name_of
 from controller.cli.screen import Output, fields, listing, prints, settings
+from controller.cli.stream_table import in_calls
+from controller.status.unread_text import why_unread
 from controller.wording import Times, is_epoch, key_name, offsets, span
 from strandline.client.calls import status
 from strandline.client.group_calls import describe_group, group_window, list_groups
-from strandline.limits import PAGE_ENTRIES
 from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupWindow
 from strandline.wire.status import GroupStatus
 
@@ -40,16 +41,18 @@ def command(client: ControllerClient, group: str | None, output: Output) -> None
 
 
 def _table(client: ControllerClient, names: Sequence[str], times: Times) -> list[str]:
-    seen = {each.group: each for each in client.run(status(limit=PAGE_ENTRIES)).groups} if names else {}
+    found = [client.run(status(groups=some)) for some in in_calls(names[:GROUPS_SHOWN])]
+    seen = {each.group: each for page in found for each in page.groups}
+    unread = {name: why_unread(code) for page in found for name, code in page.unread_groups.items()}
     header = ("group", "streams", "readers", "watermark", "lag", "backlog", "held by")
-    rows = [_row(name, seen.get(name), times) for name in names]
+    rows = [_row(name, seen.get(name), unread.get(name), times) for name in names]
     more = "--json names all, `strandline groups NAME` describes one"
     return listing(header, rows, none="there is no reader group yet", most=GROUPS_SHOWN, more=more)
 
 
-def _row(name: str, group: GroupStatus | None, times: Times) -> tuple[object, ...]:
+def _row(name: str, group: GroupStatus | None, unread: str | None, times: Times) -> tuple[object, ...]:
     if group is None:
-        return (name, *(None,) * 6)
+        return (name, *(None,) * 5, unread)
     lag = _lag(group.lag_ms, group.watermarks.get(""))
     times_and_holders = _times(group.watermarks, times), lag, group.backlog, _holders(group.held_by)
     return (name, group.streams, group.readers, *times_and_holders)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import click
 
@@ -14,11 +14,13 @@ from controller.cli.options import after_option, group_option, limit_option, nam
 from controller.cli.screen import GAP, Output, cell, listing, prints
 from controller.status.journal_text import folded, story
 from controller.wording import Times
-from strandline.client.calls import journal, journals
+from strandline.client.calls import Call, journal, journals
 from strandline.client.group_calls import group_journal
 from strandline.limits import PAGE_ENTRIES
-from strandline.wire.journal import TOPICS, JournalEntry
+from strandline.wire.journal import TOPICS, JournalEntry, JournalsPage
 from strandline.wire.shapes import convert
+
+ENTRIES_LATE_MS: Final = 5_000  # by which an entry of another controller may come after ones of later moments
 
 Entries: TypeAlias = list[dict[str, Any]]
 Page: TypeAlias = dict[str, Any]
@@ -79,7 +81,8 @@ def _of_one(
     found, omitted = _entries(client, stream, group, after or 0)
     wanted = [each for each in found if topic in (None, each["topic"])]
     shown = wanted[-limit:] if after is None else wanted[:limit]
-    seen = found[-1]["seq"] if found else after or 0
+    is_all = after is None or len(wanted) <= limit
+    seen = (found if is_all else shown)[-1]["seq"] if found else after or 0
 
     def new() -> Entries:
         nonlocal seen
@@ -93,28 +96,35 @@ def _of_one(
 def _of_all(client: ControllerClient, search: str, topic: str | None, limit: int) -> tuple[Page, Callable[[], Entries]]:
     """The newest entries of all streams, oldest first; and what gives those that are new since."""
     asked = partial(journals, topics=() if topic is None else (topic,), search=search)
-    page = client.ask(asked(limit=limit)).json
+    page = _pages(client, asked, limit)
     found = page["entries"]
-    while page["next"] is not None and len(found) < limit:  # a long search comes in pages
-        page = client.ask(asked(before=page["next"], limit=limit - len(found))).json
-        found += page["entries"]
-    newest = found[0]["at"] if found else 0
-    seen = {_place(each) for each in found if each["at"] == newest}  # the entries of that moment
+    first = newest = found[0]["at"] if found else 0
+    seen = {_place(each) for each in found}
 
     def new() -> Entries:
         nonlocal newest, seen
-        since = client.ask(asked(since=newest, limit=PAGE_ENTRIES)).json["entries"][::-1]
-        entries = [each for each in since if _place(each) not in seen]
-        if entries and entries[-1]["at"] > newest:
-            newest, seen = entries[-1]["at"], set()
-        seen |= {_place(each) for each in entries if each["at"] == newest}
+        again = _pages(client, partial(asked, since=max(first, newest - ENTRIES_LATE_MS)))["entries"]
+        entries = [each for each in reversed(again) if _place(each) not in seen]
+        newest, seen = max([newest, *(each["at"] for each in again)]), {_place(each) for each in again}
         return entries
 
     return {"entries": found[::-1], "next": page["next"]}, new
 
 
-def _place(entry: dict[str, Any]) -> tuple[str, int]:
-    return entry["stream"], entry["seq"]
+def _pages(client: ControllerClient, asked: Callable[..., Call[JournalsPage]], most: int | None = None) -> Page:
+    """The newest entries of all streams, at most so many: a long search comes in several pages."""
+    found: Entries = []
+    before: str | None = ""
+    while before is not None and (most is None or len(found) < most):
+        limit = PAGE_ENTRIES if most is None else most - len(found)
+        page = client.ask(asked(before=before, limit=limit)).json
+        found += page["entries"]
+        before = page["next"]
+    return {"entries": found, "next": before}
+
+
+def _place(entry: dict[str, Any]) -> tuple[str, int, int]:
+    return entry["stream"], entry["seq"], entry["at"]  # a stream that is created again has the same seqs
 
 
 def _lines(page: Page, of_all: bool, none: str, times: Times) -> list[str]:

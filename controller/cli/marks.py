@@ -61,14 +61,17 @@ def _follow(
     client: ControllerClient, stream: str, key: str, marked: Answered[MarksPage], after: int
 ) -> Iterator[Answered[MarksPage]]:
     """The first marks, and each one after them. Ends with the stream."""
+    is_sealed = False
     while True:
         if marked.value.marks:
             after = marked.value.marks[-1].seq
             yield marked
-        elif client.until_answered(lambda: client.run(describe(stream))).sealed:
+        elif is_sealed:
             return
         else:
-            time.sleep(FOLLOW_PAUSE_MS / 1000)  # a controller that is about to stop answers at once
+            is_sealed = client.until_answered(lambda: client.run(describe(stream))).sealed  # its last marks may be new
+            if not is_sealed:
+                time.sleep(FOLLOW_PAUSE_MS / 1000)  # a controller that is about to stop answers at once
         marked = client.until_answered(partial(_next, client, stream, key, after))
 
 

@@ -17,7 +17,7 @@ from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatus, State, StatusPage, StreamStatus
 
 STREAMS_SHOWN: Final = 50
-NAMED_CHARACTERS: Final = 7_500  # of the streams that one call names, in its path
+NAMED_CHARACTERS: Final = 7_500  # of the streams or groups that one call names, in its path
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from controller.groups.stream_views import StreamQuestion, StreamView, StreamVie
 from controller.groups.windows import combined_of, group_window, is_told_already, left_behind, questions_of
 from controller.records.journal import AdminAction, record_refused
 from controller.records.operator_log import log_event
-from controller.storage.groups import group_streams, groups_with, load_group
+from controller.storage.groups import group_streams, groups_with, load_group, streams_of_groups
 from controller.storage.subjects import Kind, Subject
 from controller.streams.cache import LoadingCache
 from controller.streams.reads import Reads
@@ -128,6 +128,10 @@ class Groups:
     async def streams_by_name(self, after: str, limit: int) -> Mapping[str, Sequence[str]]:
         """The names that follow `after`, in order, each with the streams that the group reads."""
         return await self._store.read(group_streams, after, limit)
+
+    async def streams_of(self, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Those groups that there are of these names, each with the streams that it reads."""
+        return await self._store.read(streams_of_groups, names)
 
     def in_memory(self) -> list[LoadedGroup]:
         """All loaded groups, in no order."""

@@ -150,7 +150,10 @@ class StatusReader:
 
     async def of_groups(self, streams: Collection[str], names: Collection[str] = ()) -> GroupsFound:
         """The groups that read any of these streams, and those of these names. Raises StoreUnavailable."""
-        return await self._read_groups(reading(await self.group_names(), streams, names))
+        known = await self.group_names()
+        others = [each for each in names if each not in known]  # new ones, and those beyond the bound
+        named = await self._groups.streams_of(others) if others else {}
+        return await self._read_groups(reading({**known, **named}, streams, names))
 
     async def group_names(self) -> Mapping[str, Sequence[str]]:
         """The names of all groups that the store has, up to a bound, each with the streams that it reads. Raises

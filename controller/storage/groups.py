@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, select
 
 from controller.storage import schema
 from controller.storage.heads import Head, head_of
@@ -92,12 +92,20 @@ def group_streams(connection: Connection, after: str, limit: int) -> dict[str, l
 
     Where they cannot be read it gets EVERYTHING, so that only callers who may read all streams see it.
     """
-    table = schema.reader_group
-    query = select(table).where(table.c.name > after).order_by(table.c.name).limit(limit)
+    name = schema.reader_group.c.name
+    return _streams_by_name(connection, select(schema.reader_group).where(name > after).order_by(name).limit(limit))
+
+
+def streams_of_groups(connection: Connection, names: Sequence[str]) -> dict[str, list[str]]:
+    """The same of those groups that there are of these names."""
+    return _streams_by_name(connection, select(schema.reader_group).where(schema.reader_group.c.name.in_(names)))
+
+
+def _streams_by_name(connection: Connection, groups: Select[Any]) -> dict[str, list[str]]:
     with connection.begin():
-        rows = connection.execute(query).all()
+        rows = connection.execute(groups).all()
     for row in rows:
-        check_name_of(table, row.name)
+        check_name_of(schema.reader_group, row.name)
     return {row.name: _streams_of(row) for row in rows}
 
 

@@ -324,11 +324,17 @@ def ready() -> Call[None]:
 
 
 def status(
-    streams: Sequence[str] = (), *, after: str = "", limit: int | None = None, trouble: bool = False
+    streams: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    *,
+    after: str = "",
+    limit: int | None = None,
+    trouble: bool = False,
 ) -> Call[StatusPage]:
-    """The status of streams, reader groups and the controller: of all streams, by name, or of these. With `trouble`, of
-    streams in trouble, the worst first, at most `limit` of them."""
+    """The status of streams, reader groups and the controller: of all streams, by name, or of these streams and groups.
+    With `trouble`, of streams in trouble, the worst first, at most `limit` of them."""
     named = "".join(f"&stream={check_name('stream', stream)}" for stream in streams)
+    named += "".join(f"&group={check_name('group', group)}" for group in groups)
     begin = check_name("stream", after) if after else None
     asked = f"{query(after=begin, limit=limit, trouble='true' if trouble else None)}{named}"
     path = f"/v1/status{asked if asked.startswith('?') else asked.replace('&', '?', 1)}"

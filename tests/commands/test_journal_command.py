@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from controller.cli import journal
 
 NOON = 1_700_000_000_000
 
@@ -91,7 +94,7 @@ def test_the_journal_of_all_streams_is_searched(served: Any, eventful: str, stra
 def test_following_prints_each_entry_as_it_comes(
     served: Any, eventful: str, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    one = start("journal", eventful, "--follow", "--json", "--topic", "action")
+    one = start("journal", eventful, "--follow", "--json", "--topic", "action", "--after", "0", "--limit", "1")
     every = start("journal", "--all", "--search", eventful, "--follow", "--json", "--topic", "action")
     for process in (one, every):
         assert process.stdout is not None
@@ -99,3 +102,24 @@ def test_following_prints_each_entry_as_it_comes(
     served.call("DELETE", f"/v1/streams/{eventful}/writers/a/exclude")
     for process in (one, every):
         assert process.stdout is not None and json.loads(process.stdout.readline())["kind"] == "included"
+
+
+def test_following_all_streams_shows_what_is_new_however_many_pages_it_takes(
+    served: Any, eventful: str, strandline: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = iter(range(2))
+
+    def act_or_end(_seconds: float) -> None:
+        """In place of the pause between two calls."""
+        if next(shown, None) is None:
+            raise KeyboardInterrupt
+        for method in ("DELETE", "POST", "DELETE", "POST"):
+            served.call(method, f"/v1/streams/{eventful}/writers/a/exclude")
+
+    monkeypatch.setattr(journal, "PAGE_ENTRIES", 3)
+    monkeypatch.setattr(journal, "time", SimpleNamespace(sleep=act_or_end))
+    out = strandline(
+        *("journal", "--all", "--search", eventful, "--topic", "action", "--limit", "1", "--follow", "--json")
+    ).out
+    kinds = [json.loads(line)["kind"] for line in out.splitlines()]
+    assert kinds == ["excluded", *["included", "excluded"] * 4]

@@ -20,16 +20,22 @@ def group_of(served: Any, stream: str) -> str:
     return group
 
 
-def test_groups_lists_each_with_its_streams_its_readers_and_its_watermark(
+def test_groups_lists_each_with_its_streams_its_readers_and_its_watermark_also_one_made_just_now(
     serve: Callable[..., Any], strandline: Callable[..., Any]
 ) -> None:
-    own = serve()  # of which nobody has asked for the status, which is a second old at most
-    stream = own.stream()
-    own.note(stream, "w1", NOON, s0=5)
-    group = group_of(own, stream)
-    (line,) = (line for line in strandline("groups", "--controller", own.url).out.splitlines() if group in line)
-    assert line.split()[:3] == [group, stream, "1"]
-    assert json.loads(strandline("groups", "--controller", own.url, "--json").out)["groups"] == [group]
+    own = serve()  # the shared controller has more groups by then than are shown
+    one, gone = own.stream(), own.stream()
+    own.note(one, "w1", NOON, s0=5)
+    first = group_of(own, one)
+    (line,) = strandline("groups", "--controller", own.url).out.splitlines()[1:]
+    assert line.split()[:3] == [first, one, "1"]
+    second = group_of(own, gone)
+    own.call("DELETE", f"/v1/streams/{gone}")
+    lines = strandline("groups", "--controller", own.url).out.splitlines()[1:]
+    assert [each.split()[0] for each in lines] == [first, second]
+    assert lines[0].split()[1] == one and lines[1].endswith("one of its streams was deleted")
+    names = json.loads(strandline("groups", "--controller", own.url, "--json").out)["groups"]
+    assert names == [first, second]
 
 
 def test_a_group_is_described_with_its_window_its_readers_and_what_they_own(

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from controller.cli import marks
+from strandline.client.calls import describe
+
 DAY = "2023-11-14 22:13:"
 NOON = 1_700_000_000_000  # DAY, and 20 seconds
 
@@ -136,6 +139,20 @@ def test_following_prints_each_mark_and_ends_with_the_stream(
     out, err = process.communicate(timeout=30)
     assert [json.loads(line)["time"] for line in out.splitlines()] == [NOON + 900]
     assert (process.returncode, err) == (0, "")
+
+
+def test_following_shows_the_last_mark_of_a_stream_that_ends_between_two_calls(
+    served: Any, strandline: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = two_marks(served)
+
+    def seal_and_describe(name: str) -> Any:
+        served.call("POST", f"/v1/streams/{name}/seal", {"final": {"0": 9, "1": 7}})
+        return describe(name)
+
+    monkeypatch.setattr(marks, "describe", seal_and_describe)
+    out = strandline("marks", stream, "--after", "2", "--follow", "--json").out
+    assert [json.loads(line)["time"] for line in out.splitlines()] == [NOON + 900]
 
 
 def test_following_goes_on_when_the_controller_is_back(

@@ -131,6 +131,8 @@ def test_a_named_group_comes_with_or_without_streams(troubled: InProcess) -> Non
     assert [each["group"] for each in beside["groups"]] == ["readers"] and names(beside) == ["calm"]
     assert alone["groups"][0]["bounds"] == {"stuck": {"": {"lower": None, "upper": NOON, "complete": True}}}
     assert (alone["counts"]["streams"], alone["counts"]["reader_groups"]) == (0, 1)
+    troubled.call("PUT", "/v1/reader-groups/new", {"streams": ["calm"]})
+    assert [each["group"] for each in troubled.call("GET", "/v1/status?group=new")["groups"]] == ["new"]  # at once
 
 
 def test_named_streams_are_all_that_it_tells_of(troubled: InProcess) -> None:
