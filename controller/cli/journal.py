@@ -14,10 +14,10 @@ from controller.cli.options import after_option, group_option, limit_option, nam
 from controller.cli.screen import GAP, Output, cell, listing, prints
 from controller.status.journal_text import folded, story
 from controller.wording import Times
-from strandline.client.calls import Call, journal, journals
+from strandline.client.calls import journal, journals
 from strandline.client.group_calls import group_journal
 from strandline.limits import PAGE_ENTRIES
-from strandline.wire.journal import TOPICS, JournalEntry, JournalsPage
+from strandline.wire.journal import TOPICS, JournalEntry
 from strandline.wire.shapes import convert
 
 ENTRIES_LATE_MS: Final = 5_000  # by which an entry of another controller may come after ones of later moments
@@ -96,31 +96,23 @@ def _of_one(
 def _of_all(client: ControllerClient, search: str, topic: str | None, limit: int) -> tuple[Page, Callable[[], Entries]]:
     """The newest entries of all streams, oldest first; and what gives those that are new since."""
     asked = partial(journals, topics=() if topic is None else (topic,), search=search)
-    page = _pages(client, asked, limit)
+    page = client.ask(asked(limit=limit)).json
     found = page["entries"]
+    while page["next"] is not None and len(found) < limit:  # a long search comes in pages
+        page = client.ask(asked(before=page["next"], limit=limit - len(found))).json
+        found += page["entries"]
     first = newest = found[0]["at"] if found else 0
     seen = {_place(each) for each in found}
 
     def new() -> Entries:
         nonlocal newest, seen
-        again = _pages(client, partial(asked, since=max(first, newest - ENTRIES_LATE_MS)))["entries"]
+        since = max(first, newest - ENTRIES_LATE_MS)
+        again = client.every(lambda before, count: asked(since=since, before=before, limit=count), "entries")
         entries = [each for each in reversed(again) if _place(each) not in seen]
         newest, seen = max([newest, *(each["at"] for each in again)]), {_place(each) for each in again}
         return entries
 
     return {"entries": found[::-1], "next": page["next"]}, new
-
-
-def _pages(client: ControllerClient, asked: Callable[..., Call[JournalsPage]], most: int | None = None) -> Page:
-    """The newest entries of all streams, at most so many: a long search comes in several pages."""
-    found: Entries = []
-    before: str | None = ""
-    while before is not None and (most is None or len(found) < most):
-        limit = PAGE_ENTRIES if most is None else most - len(found)
-        page = client.ask(asked(before=before, limit=limit)).json
-        found += page["entries"]
-        before = page["next"]
-    return {"entries": found, "next": before}
 
 
 def _place(entry: dict[str, Any]) -> tuple[str, int, int]:

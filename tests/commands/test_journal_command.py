@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli import journal
+from controller.cli import client, journal
 
 NOON = 1_700_000_000_000
 
@@ -116,7 +116,7 @@ def test_following_all_streams_shows_what_is_new_however_many_pages_it_takes(
         for method in ("DELETE", "POST", "DELETE", "POST"):
             served.call(method, f"/v1/streams/{eventful}/writers/a/exclude")
 
-    monkeypatch.setattr(journal, "PAGE_ENTRIES", 3)
+    monkeypatch.setattr(client, "PAGE_ENTRIES", 3)
     monkeypatch.setattr(journal, "time", SimpleNamespace(sleep=act_or_end))
     out = strandline(
         *("journal", "--all", "--search", eventful, "--topic", "action", "--limit", "1", "--follow", "--json")
