@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 CONTROLLER = "127.0.0.1:8433"  # where pages have it
 DEADLINE_S = 60
+COMPLAINT = 4_000  # characters of what a program that failed wrote last
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"(?:#|//) ([\w./-]+\.\w+)\n")
 FOR_BASH = re.compile(r"[|<>;&`$*]")
@@ -198,7 +199,7 @@ class Stranger(contextlib.ExitStack):
                 done = subprocess.run(
                     [sys.executable, *rest], capture_output=True, text=True, check=False, timeout=self._deadline_s
                 )
-                self._ended(block, line, done.returncode, done.stdout, fails=False)
+                self._ended(block, line, done.returncode, done.stdout, fails=False, complained=done.stderr)
             case _:
                 words = ["bash", "-c", command.replace("curl ", "curl --silent --show-error ")]
                 done = subprocess.run(
@@ -207,9 +208,10 @@ class Stranger(contextlib.ExitStack):
                 )  # fmt: skip
                 self._ended(block, line, done.returncode, done.stdout, fails="fails" in comment)
 
-    def _ended(self, block: Block, line: str, code: int, said: str, *, fails: bool) -> None:
+    def _ended(self, block: Block, line: str, code: int, said: str, *, fails: bool, complained: str = "") -> None:
         self.said += said
-        assert "# may fail" in line or (code != 0) == fails, f"{block}: {line!r} left with {code}: {said}"
+        told = f"{block}: {line!r} left with {code}: {said}{complained[-COMPLAINT:]}"
+        assert "# may fail" in line or (code != 0) == fails, told
         if "curl" in line and "refused" not in line:
             assert '"code":' not in said, f"{block}: {line!r} was answered {said}"
 

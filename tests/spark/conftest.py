@@ -189,6 +189,7 @@ def spark(pythons: str) -> Iterator[SparkSession]:
         .config("spark.python.worker.reuse", "true")
         .config("spark.sql.streaming.pollingDelay", "100ms")
         .config("spark.sql.streaming.numRecentProgressUpdates", "100000")
+        .config("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")  # as docs/spark.md asks for
         # Hadoop starts a process for the rights of each file that it makes, those with checksums among them.
         .config("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false")
         .config("spark.hadoop.fs.AbstractFileSystem.file.impl", "org.apache.hadoop.fs.local.RawLocalFs")

@@ -3,9 +3,10 @@
 A killed run leaves its checkpoint and its output as they were. So the test runs a job once as a whole, and goes on from
 copies of its checkpoint that are cut back:
 
-    batch         0                1                2
-    planned       x                x                x            it runs again
-    committed              x                x                x   the next run goes on after it
+    batch            0                1                2
+    begun        x                                                   its plan is half written
+    planned          x                x                x            it runs again
+    committed                 x                x                x   the next run goes on after it
 
 Nothing was noted on the output before the kill. An attached job's reader group has read everything by then, as if the
 checkpoint came from a backup.
@@ -121,6 +122,9 @@ class Job:
         whole = self.run(self.folder / "whole", output)
         outcome = output.outcome()
         assert len(whole) > 2
+        begun = self.output("begun")
+        self.run(as_begun(self.folder / "whole", self.folder / "begun"), begun)
+        assert begun.outcome() == outcome, "begun"
         for batch in whole:
             for committed in (False, True):
                 name = f"{batch}-{committed}"
@@ -140,6 +144,14 @@ def cut_back(whole: Path, to: Path, batch: int, committed: bool) -> Path:
             number = path.name.strip(".").partition(".")[0]
             if number.isdigit() and int(number) > last:
                 path.unlink()
+    return to
+
+
+def as_begun(whole: Path, to: Path) -> Path:
+    """A copy of a checkpoint as it was when Spark had not wholly written the plan of the first batch."""
+    cut_back(whole, to, 0, committed=False)
+    shutil.rmtree(to / "state")
+    (to / "offsets" / "0").rename(to / "offsets" / ".0.unfinished.tmp")
     return to
 
 

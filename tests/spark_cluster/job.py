@@ -36,6 +36,7 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",  # compiling costs more than so few rows gain
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.pollingDelay": "100ms",
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",  # as docs/spark.md asks for
     "spark.sql.session.timeZone": "UTC",
     "spark.task.maxFailures": "10",
 }
