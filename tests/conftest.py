@@ -78,10 +78,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return _OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+# What takes long though it needs no Spark.
+LONG = tuple(f"tests/{folder}/" for folder in ("chaos", "demo", "histories", "relay", "replica", "several"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with Spark take longest, so they are begun first: else one process has them when the others have ended."""
+    """Files that take longest are begun first, else one process has them when the others have ended: those with Spark,
+    then those of `LONG`."""
     longest = {item.path for item in items if item.get_closest_marker("spark")}
-    items.sort(key=lambda item: item.path not in longest)
+    items.sort(key=lambda item: 0 if item.path in longest else 1 if item.nodeid.startswith(LONG) else 2)
 
 
 @pytest.fixture(scope="session")
