@@ -9,6 +9,9 @@ of all positions whose `above` is less than its time:
 
 The positions are gathered in spans of `above`, each with the join of its positions. A mark takes the spans below its
 time as a whole, and divides at most one. So its cost depends on the number of spans, not on that of writers.
+
+Most notes come after all others, and go into the last span until it is full. Requests that are taken in turns bring
+some a little later, within spans that are full by then: these have room for as many again before they are divided.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Final, NamedTuple
 from strandline.core.cut import Cut, join_row
 from strandline.core.shape import Shape
 
-SPAN_POSITIONS: Final = 512  # a span with more is divided, unless all have the same `above`
+SPAN_POSITIONS: Final = 256  # a span is full, and is divided if it has twice as many, unless all have the same `above`
 
 
 class Given(NamedTuple):
@@ -102,7 +105,7 @@ class Contributions:
         if above < self._starts[at]:
             self._starts[at] = above
         span.put(above, name, time, cut)
-        if span.positions > self._full and span.least != span.most:
+        if span.positions > 2 * self._full and span.least != span.most:
             self._divide(at, None)
 
     def add_time(self, time: int) -> None:
@@ -137,7 +140,7 @@ class Contributions:
 
     def _beside(self, at: int, above: int) -> tuple[int, PositionRange]:
         """The place and the span of what comes before or after a full one: its neighbour, if that is not full, or a new
-        one. Most notes come after all others, so that their spans need not be divided."""
+        one."""
         full = self._spans[at]
         if above < full.least:  # before all spans, or between the start of this one and its first position
             self._starts[at] = full.least

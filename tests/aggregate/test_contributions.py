@@ -58,6 +58,22 @@ def test_a_span_of_one_time_is_not_divided_however_large_it_is() -> None:
     ]
 
 
+def test_requests_of_many_notes_that_are_taken_in_turns_divide_no_span() -> None:
+    listed: list[str] = []
+
+    def given_by(name: str) -> list[Given]:
+        listed.append(name)
+        return []
+
+    gathered = Contributions(given_by)
+    for eight in range(0, 80, 8):
+        for begin, end in ((0, 64), (64, 100)):  # a portion of each of eight requests, and the rest of each
+            for above in (100 * each + note for each in range(eight, eight + 8) for note in range(begin, end)):
+                gathered.add(f"w{above}", above, above + 1, NOTHING)
+    assert listed == []
+    assert len(gathered.below(8_000)) > 10
+
+
 def test_a_writer_alone_in_its_segment_is_not_overtaken_where_others_share_another() -> None:
     sharing = SharedSegments(SegmentGraph.equal_shares(2, 0))
     positions = {"a": Cut({"0": 1}), "b": Cut({"0": 2}), "c": Cut({"1": 1})}
