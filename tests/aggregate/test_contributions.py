@@ -17,10 +17,10 @@ MARK = st.integers(0, 30)
 
 @given(st.lists(st.tuples(NOTES, MARK), max_size=4), st.sampled_from([1, 2, 3, 5]))
 def test_a_mark_takes_what_every_writer_contributes_to_it(
-    turns: list[tuple[list[tuple[str, int, int]], int]], divided: int
+    turns: list[tuple[list[tuple[str, int, int]], int]], full: int
 ) -> None:
     writers = {name: StreamWriter(name, 0, 0, key_states={"": KeyState(Phase.NOTED)}) for name in "abcd"}
-    gathered = Contributions(lambda name: writers[name].given(writers[name].key_states[""]), divided)
+    gathered = Contributions(lambda name: writers[name].given(writers[name].key_states[""]), full)
     cut, last_time = NOTHING, -1
     for notes, rise in turns:
         for name, later, more in notes:
