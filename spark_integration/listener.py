@@ -191,15 +191,19 @@ class PollingListener:
         active = list(self._spark.streams.active)
         for query in active:
             self.follow(query)
+        ended = known - {str(query.runId) for query in active}
         with self._adding:
-            ended = [self._runs.pop(run) for run in known - {str(query.runId) for query in active}]
-            running = list(self._runs.values())
-        for run in ended:
+            runs = dict(self._runs)
+        for run_id, run in runs.items():
+            if run_id not in ended:
+                self._check(run)
+        for run_id in ended:  # it is forgotten when its last report has been passed on: asking may fail
+            run = runs[run_id]
             self._check(run)
             over = QueryTerminatedEvent(UUID(run.query.id), UUID(run.query.runId), None, None)
             self._pass(self._listener.onQueryTerminated, over)
-        for run in running:
-            self._check(run)
+            with self._adding:
+                del self._runs[run_id]
 
     def _check(self, run: _Run) -> None:
         progress = run.query.lastProgress

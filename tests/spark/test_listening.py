@@ -34,8 +34,15 @@ def progress(batch: int) -> StreamingQueryProgress:
 class ScriptedQuery:
     id, runId = ID, RUN  # noqa: N815  # Spark's name
 
-    def __init__(self) -> None:
-        self.lastProgress: StreamingQueryProgress | None = None  # Spark's name
+    def __init__(self, progress: StreamingQueryProgress | None = None, failures: int = 0) -> None:
+        self.progress, self.failures = progress, failures
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802  # Spark's name
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("the server is away")
+        return self.progress
 
 
 class ScriptedSession:
@@ -86,16 +93,15 @@ def test_each_newest_batch_is_reported_once_then_idle_then_end(
     asked: tuple[Any, Heard, Any],
 ) -> None:
     session, heard, _ = asked
-    query = ScriptedQuery()
-    query.lastProgress = progress(4)
+    query = ScriptedQuery(progress(4))
     session.queries = [query]
     assert heard.next() == 4
     assert heard.next() == "idle"
-    query.lastProgress = progress(5)
+    query.progress = progress(5)
     while (said := heard.next()) == "idle":
         pass
     assert said == 5
-    query.lastProgress, session.queries = progress(6), []
+    query.progress, query.failures, session.queries = progress(6), 1, []  # the last report is asked for again
     told = [said for said in iter(heard.next, "over") if said != "idle"]
     assert told == [6]
 
@@ -104,9 +110,7 @@ def test_an_ended_query_is_reported_when_it_is_followed(
     asked: tuple[Any, Heard, Any],
 ) -> None:
     _, heard, asking = asked
-    query = ScriptedQuery()
-    query.lastProgress = progress(2)
-    asking.follow(query)
+    asking.follow(ScriptedQuery(progress(2)))
     assert [heard.next(), heard.next()] == [2, "over"]
 
 
@@ -114,9 +118,7 @@ def test_polling_survives_failures_and_ends_with_the_session(
     asked: tuple[Any, Heard, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     session, heard, asking = asked
-    query = ScriptedQuery()
-    query.lastProgress = progress(13)
-    session.failures, session.queries = 2, [query]
+    session.failures, session.queries = 2, [ScriptedQuery(progress(13))]
     assert [heard.next(), heard.next()] == [13, "idle"]
     assert "is repeated: the server is away" in caplog.text
     assert "an unlucky batch" in caplog.text
