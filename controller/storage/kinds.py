@@ -54,11 +54,11 @@ class StoreKind(Protocol):
     def faults(self, connection: Connection) -> Iterator[tuple[str | None, str]]:
         """What the database finds wrong with itself: the table, if it is known, and the reason."""
 
-    def insert(self, table: Table) -> Any:  # SQLAlchemy's classes for the kinds have no common one
-        """An insert of rows, as `rows` gives them, with support for upserts."""
+    def insert(self, table: Table, name: str) -> Any:  # SQLAlchemy's classes for the kinds have no common one
+        """An insert of the rows that `insert_all` gives it under a name, with support for upserts."""
 
-    def rows(self, rows: list[dict[str, Any]]) -> Any:
-        """Rows as the parameters of that insert."""
+    def insert_all(self, connection: Connection, inserts: Sequence[tuple[str, Any, list[dict[str, Any]]]]) -> None:
+        """Runs inserts: each by the name under which it takes rows, and with these."""
 
     @property
     def now(self) -> ColumnElement[Any]:

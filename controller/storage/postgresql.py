@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -186,6 +187,13 @@ _END_STOPPED: Final = text(
 )
 
 
+@cache  # building a statement costs more than running it
+def _together(inserts: tuple[tuple[str, Insert], ...]) -> Insert:
+    """Several inserts as one. Its constraints are checked at its end."""
+    *others, (_, last) = inserts
+    return last.add_cte(*(each.cte(name) for name, each in others))
+
+
 class PostgresqlStore:
     """PostgreSQL as a kind of store, see `StoreKind`."""
 
@@ -222,15 +230,17 @@ class PostgresqlStore:
     def faults(self, connection: Connection) -> Iterator[tuple[str | None, str]]:
         return iter(())  # the server checks its own
 
-    def insert(self, table: Table) -> Insert:
-        """Inserts the rows of the JSON document `rows` at once: the driver takes longer for a row than the server."""
-        document = func.json_to_recordset(cast(bindparam("rows", type_=String), JSON))
+    def insert(self, table: Table, name: str) -> Insert:
+        """Inserts the rows of a JSON document at once: the driver takes longer for a row than the server."""
+        document = func.json_to_recordset(cast(bindparam(name, type_=String), JSON))
         columns: list[Column[Any]] = [Column(each.name, each.type) for each in table.columns]
         given = document.table_valued(*columns).render_derived(name="given", with_types=True)
         return insert(table).from_select(table.columns.keys(), select(*given.c))
 
-    def rows(self, rows: list[dict[str, Any]]) -> dict[str, str]:
-        return {"rows": to_json(rows)}
+    def insert_all(self, connection: Connection, inserts: Sequence[tuple[str, Any, list[dict[str, Any]]]]) -> None:
+        """In one statement: each takes a round trip to the server."""
+        statement = _together(tuple((name, statement) for name, statement, _ in inserts))
+        connection.execute(statement, {name: to_json(rows) for name, _, rows in inserts})
 
     def left_undone(self, error: BaseException) -> bool:
         """If the error leaves the session open: with any other, the server may have committed before."""

@@ -87,9 +87,13 @@ def _putting(statement: Any, table: Table) -> Any:  # an insert of either databa
 
 # Built once: building a statement costs more than running it.
 _TABLES: Final = schema.metadata.sorted_tables  # each after the tables that it refers to
-_ADDING: Final = {name: {table: kind.insert(table) for table in _TABLES} for name, kind in KINDS.items()}
+_ADDING: Final = {
+    kind.name: {table: (name := f"added_to_{table}", kind.insert(table, name)) for table in _TABLES}
+    for kind in KINDS.values()
+}
 _PUTTING: Final = {
-    name: {table: _putting(kind.insert(table), table) for table in _TABLES} for name, kind in KINDS.items()
+    kind.name: {table: (name := f"put_in_{table}", _putting(kind.insert(table, name), table)) for table in _TABLES}
+    for kind in KINDS.values()
 }
 
 
@@ -134,12 +138,15 @@ def write_rows(connection: Connection, commit: Commit) -> None:
         connection.execute(_removing(table, columns), keys)
     kind = KINDS[connection.dialect.name]
     adding, putting = _ADDING[kind.name], _PUTTING[kind.name]
+    inserts: list[tuple[str, Any, list[Values]]] = []
     for table in _TABLES:
         if table in commit.put:
             rows = commit.put[table]
-            connection.execute(putting[table], kind.rows(rows if len(rows) == 1 else _last_of_each(table, rows)))
+            inserts.append((*putting[table], rows if len(rows) == 1 else _last_of_each(table, rows)))
         if table in commit.added:
-            connection.execute(adding[table], kind.rows(commit.added[table]))
+            inserts.append((*adding[table], commit.added[table]))
+    if inserts:
+        kind.insert_all(connection, inserts)
     for journal, topics in commit.shortened.items():
         connection.execute(journal.shorten, topics)
 

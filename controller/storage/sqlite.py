@@ -244,11 +244,12 @@ class SqliteStore:
         for (table, parent), count in sorted(orphans.items()):
             yield table, f"{count} of its rows belong to no row of the table {parent}"
 
-    def insert(self, table: Table) -> Insert:
+    def insert(self, table: Table, name: str) -> Insert:
         return insert(table)
 
-    def rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return rows
+    def insert_all(self, connection: Connection, inserts: Sequence[tuple[str, Any, list[dict[str, Any]]]]) -> None:
+        for _, statement, rows in inserts:
+            connection.execute(statement, rows)
 
     def left_undone(self, error: BaseException) -> bool:
         """Unless a sync failed: the commit was written then, and may be there after a crash."""
