@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import URL, Connection, Engine, select
 from sqlalchemy.exc import InternalError, OperationalError
 
+from controller.storage import schema, upgrade
 from controller.storage.database import open_database
 from controller.storage.kinds import parse_url
 from controller.storage.postgresql import (
@@ -76,6 +77,22 @@ def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as Python has it where an import has failed
     with pytest.raises(DriverMissing, match=r"pip install '\.\[postgres\]'"):
         open_database("postgresql://strandline@127.0.0.1:1/none")
+
+
+def test_a_session_that_ends_while_a_store_is_opened_leaves_no_doubt_whether_that_changed_it(
+    postgres: Postgres, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checking = upgrade.check
+
+    def check(connection: Connection) -> None:
+        checking(connection)
+        ours = "datname = current_database() AND application_name = 'strandline'"
+        postgres.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE {ours}", postgres_url)
+
+    open_database(postgres_url).close()
+    monkeypatch.setattr(upgrade, "check", check)
+    with open_database(postgres_url) as opened, opened.writer.begin():
+        assert opened.writer.scalar(select(schema.service.c.id)) == 1
 
 
 def test_a_reader_sees_one_moment_and_writes_nothing(commit: Engine, reading: Engine) -> None:
