@@ -92,176 +92,143 @@ def refused_in_children(children: list[Any], wanted: dict[str, str]) -> None:
     assert found == [("fork", 0, wanted), ("multiprocessing", 0, wanted)]
 
 
-# What a parent makes and does; what its child tries; what the parent does after that.
-WRITERS = {
-    "Writer": (
-        "writer = Writer(url, stream, 'w1', log=log); writer.register()",
+# What a parent makes; what its child tries; what the parent does after that. Each writer has a log of its own.
+BLOCKING = [
+    (
+        "waiting = Writer(url, stream, 'w1', log=log('w1')); waiting.register()",
         [
-            "writer.note_time(100)",
-            "writer.write(EVENT)",
-            "writer.begin()",
-            "writer.register()",
-            "writer.idle()",
-            "writer.close()",
+            *("waiting.note_time(100)", "waiting.write(EVENT)", "waiting.begin()"),
+            *("waiting.register()", "waiting.idle()", "waiting.close()"),
         ],
-        "writer.write(EVENT); writer.note_time(100); writer.close()",
+        "waiting.write(EVENT); waiting.note_time(100); waiting.close()",
     ),
-    "its transaction": (
-        "writer = Writer(url, stream, 'w1', log=log); transaction = writer.begin(); transaction.write(EVENT)",
-        ["transaction.commit(100)", "transaction.commit()"],
-        "transaction.commit(100); writer.close()",
+    (
+        "committing = Writer(url, stream, 'w2', log=log('w2')); begun = committing.begin(); begun.write(EVENT)",
+        ["begun.commit(100)", "begun.commit()"],
+        "begun.commit(100); committing.close()",
     ),
-    "AsyncWriter": (
-        """runner = asyncio.Runner()
-async def begin():
-    global writer
-    writer = AsyncWriter(url, stream, 'w1', log=log)
-    await writer.register()
-runner.run(begin())""",
-        ["writer.note_time(100)", "writer.write(EVENT)", "writer.begin()", "writer.idle()", "writer.close()"],
-        "runner.run(writer.write(EVENT)); runner.run(writer.note_time(100)); runner.run(writer.close())",
-    ),
-    "BackgroundWriter": (
-        "writer = BackgroundWriter(url, stream, 'w1', log=log); writer.register()",
+    (
+        "behind = BackgroundWriter(url, stream, 'w3', log=log('w3')); behind.register()",
         [
-            "writer.note_time(100)",
-            "writer.note_time(100, {'0': 1})",
-            "writer.write(EVENT)",
-            "writer.begin()",
-            "writer.status()",
-            "writer.wait_until_answered()",
-            "writer.resume()",
-            "writer.register()",
-            "writer.idle()",
-            "writer.close()",
+            *("behind.note_time(100)", "behind.note_time(100, {'0': 1})", "behind.write(EVENT)", "behind.begin()"),
+            *("behind.status()", "behind.wait_until_answered()", "behind.resume()", "behind.register()"),
+            *("behind.idle()", "behind.close()"),
         ],
-        "writer.write(EVENT); writer.note_time(100); writer.close()",
+        "behind.write(EVENT); behind.note_time(100); behind.close()",
     ),
-    "its transaction in the background": (
-        "writer = BackgroundWriter(url, stream, 'w1', log=log); transaction = writer.begin(); transaction.write(EVENT)",
-        ["transaction.commit(100)"],
-        "transaction.commit(100); writer.close()",
+    (
+        "late = BackgroundWriter(url, stream, 'w4', log=log('w4')); its = late.begin(); its.write(EVENT)",
+        ["its.commit(100)"],
+        "its.commit(100); late.close()",
     ),
-    "BackgroundWriter with others": (
-        "background = Background(url); writer = BackgroundWriter(background, stream, 'w1', log=log); writer.register()",
-        ["writer.note_time(100)", "BackgroundWriter(background, stream, 'w2')"],
-        "writer.write(EVENT); writer.note_time(100); writer.close(); background.close()",
+    (
+        "background = Background(url); one = BackgroundWriter(background, stream, 'w5', log=log('w5')); one.register()",
+        ["one.note_time(100)", "BackgroundWriter(background, stream, 'another')"],
+        "one.write(EVENT); one.note_time(100); one.close(); background.close()",
     ),
-    "BackgroundWriter that notes by itself": (
-        """now = 1
-automatic = AutomaticTime(period_ms=1, clock=lambda: now, lag_ms=0)
-writer = BackgroundWriter(url, stream, 'w1', log=log, automatically_note_time=automatic)
-writer.register()""",
-        ["writer.write(EVENT)", "writer.status()", "writer.close()"],
-        "writer.write(EVENT); now = 100\nwhile writer.status().noted != {'': 100}: time.sleep(0.001)\nwriter.close()",
+    (
+        "ticks = BackgroundWriter(url, stream, 'w6', log=log('w6'), automatically_note_time=CLOCK); ticks.register()",
+        ["ticks.write(EVENT)", "ticks.status()", "ticks.close()"],
+        "ticks.write(EVENT); now = 100; wait_for_clock(ticks); ticks.close()",
     ),
-    "Writer that notes by itself": (
-        """now = 1
-automatic = AutomaticTime(period_ms=1, clock=lambda: now, lag_ms=0)
-writer = Writer(url, stream, 'w1', log=log, automatically_note_time=automatic)
-writer.register()""",
-        ["writer.write(EVENT)", "writer.begin()", "writer.status()", "writer.resume()", "writer.close()"],
-        "writer.write(EVENT); now = 100\nwhile writer.status().noted != {'': 100}: time.sleep(0.001)\nwriter.close()",
+    (
+        "clocked = Writer(url, stream, 'w7', log=log('w7'), automatically_note_time=CLOCK); clocked.register()",
+        ["clocked.write(EVENT)", "clocked.begin()", "clocked.status()", "clocked.resume()", "clocked.close()"],
+        "clocked.write(EVENT); now = 100; wait_for_clock(clocked); clocked.close()",
     ),
-    "AsyncWriter that notes by itself": (
-        """now = 1
-automatic = AutomaticTime(period_ms=1, clock=lambda: now, lag_ms=0)
-runner = asyncio.Runner()
-async def begin():
-    global writer
-    writer = AsyncWriter(url, stream, 'w1', log=log, automatically_note_time=automatic)
-    await writer.register()
-async def end():
-    global now
-    await writer.write(EVENT)
-    now = 100
-    while writer.status().noted != {'': 100}:
-        await asyncio.sleep(0.001)
-    await writer.close()
-runner.run(begin())""",
-        ["writer.write(EVENT)", "writer.status()", "writer.close()"],
-        "runner.run(end())",
+    (
+        "connection = Connection(url); over = Writer(connection, stream, 'w8', log=log('w8')); over.register()",
+        ["Writer(connection, stream, 'another').register()"],
+        "over.write(EVENT); over.note_time(100); over.close()",
     ),
-    "Connection": (
-        """writer = Writer(connection := Connection(url), stream, 'w1', log=log); writer.register()""",
-        ["Writer(connection, stream, 'w2').register()"],
-        "writer.write(EVENT); writer.note_time(100); writer.close()",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_every_call_of_a_writer_is_refused_in_a_forked_child(controller: Any, tmp_path: Path, kind: str) -> None:
-    make, calls, afterwards = WRITERS[kind]
-    stream = controller.stream()
-    script = "log = SqliteLog.create(path, 3)\n" + make
-    script += f"\nin_children([{', '.join(f'lambda: {call}' for call in calls)}])\n{afterwards}\n"
-    children = run(script, controller.url, stream, tmp_path / "log")
-    refused_in_children(children, dict.fromkeys(calls, "used_after_fork"))
-    # The parent had no harm, and its child said nothing in its name.
-    assert [(mark.time, sum(mark.cut.values())) for mark in controller.marks(stream)][-1:] == [(100, 1)]
-    assert controller.states(stream) == {"closed": 1}
-
-
-READERS = {
-    "TimeWindows": (
-        "windows = TimeWindows(url, stream); windows.get_time_window({})",
+    (
+        "windows = TimeWindows(url, read); windows.get_time_window({})",
         ["windows.get_time_window({})", "windows.marks()", "windows.marks_at(1)", "windows.position_at(1)"],
         "assert windows.get_time_window({'0': 1}).lower == 100; windows.close()",
     ),
-    "TimeWindows that follow": (
-        "windows = TimeWindows(url, stream, cached=True)\nwhile not windows.following.get(''): "
-        "windows.get_time_window({})",
-        ["windows.get_time_window({})", "windows.get_time_window({}, 'other')", "windows.following"],
-        "assert windows.get_time_window({'0': 1}).lower == 100; windows.close()",
+    (
+        "cached = TimeWindows(url, read, cached=True)\nwhile not cached.following.get(''): cached.get_time_window({})",
+        ["cached.get_time_window({})", "cached.get_time_window({}, 'other')", "cached.following"],
+        "assert cached.get_time_window({'0': 1}).lower == 100; cached.close()",
     ),
-    "AsyncTimeWindows": (
-        """runner = asyncio.Runner()
-async def begin():
-    global windows
-    windows = AsyncTimeWindows(url, stream)
-    await windows.get_time_window({})
-runner.run(begin())""",
-        ["windows.get_time_window({})", "windows.marks()"],
-        "assert runner.run(windows.get_time_window({'0': 1})).lower == 100; runner.run(windows.close())",
-    ),
-    "EventReader": (
-        "reader = EventReader(url, group, 'r1', {stream: SqliteLogReader(path)}).__enter__()",
+    (
+        "reader = EventReader(url, group, 'r1', {read: SqliteLogReader(path)}).__enter__()",
         ["reader.read()", "next(iter(reader))", "reader.close()"],
         "assert reader.read(60_000).event.value == b'x'; reader.close()",
     ),
-    "AsyncEventReader": (
-        """runner = asyncio.Runner()
-async def begin():
-    global reader
-    reader = await AsyncEventReader(url, group, 'r1', {stream: SqliteLogReader(path)}).__aenter__()
+    (
+        "readers = ReaderGroup(url, other_group); registered = readers.register('r1')",
+        ["readers.get_time_window()", "readers.register('r2')", "registered.report({})", "registered.acquire()"],
+        "assert registered.acquire(3)",
+    ),
+]
+AWAITING = [
+    (
+        """async def begin():
+    global writer, clocked, windows, reader
+    writer = AsyncWriter(url, stream, 'w1', log=log('w1'))
+    await writer.register()
+    clocked = AsyncWriter(url, stream, 'w2', log=log('w2'), automatically_note_time=CLOCK)
+    await clocked.register()
+    windows = AsyncTimeWindows(url, read)
+    await windows.get_time_window({})
+    reader = await AsyncEventReader(url, group, 'r1', {read: SqliteLogReader(path)}).__aenter__()
+async def end():
+    global now
+    await writer.write(EVENT)
+    await writer.note_time(100)
+    await writer.close()
+    await clocked.write(EVENT)
+    now = 100
+    while clocked.status().noted != {'': 100}:
+        await asyncio.sleep(0.001)
+    await clocked.close()
+    assert (await windows.get_time_window({'0': 1})).lower == 100
+    await windows.close()
+    assert (await reader.read(60_000)).event.value == b'x'
+    await reader.close()
+runner = asyncio.Runner()
 runner.run(begin())""",
-        ["reader.read()", "reader.close()"],
-        "assert runner.run(reader.read(60_000)).event.value == b'x'; runner.run(reader.close())",
+        [
+            *("writer.note_time(100)", "writer.write(EVENT)", "writer.begin()", "writer.idle()", "writer.close()"),
+            *("clocked.write(EVENT)", "clocked.status()", "clocked.close()"),
+            *("windows.get_time_window({})", "windows.marks()", "reader.read()", "reader.close()"),
+        ],
+        "runner.run(end())",
     ),
-    "ReaderGroup": (
-        "group = ReaderGroup(url, group); reader = group.register('r1')",
-        ["group.get_time_window()", "group.register('r2')", "reader.report({})", "reader.acquire()"],
-        "assert reader.acquire(3)",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", READERS)
-def test_every_call_of_a_reader_is_refused_in_a_forked_child(controller: Any, tmp_path: Path, kind: str) -> None:
-    make, calls, afterwards = READERS[kind]
-    stream = controller.stream(config=StreamConfig(mark_interval_ms=0, max_ahead_ms=None))
-    group = f"of-{stream}"
-    controller.run(group_calls.create_group(group, GroupSettings(streams=(stream,))))
-    script = """
-group = sys.argv[4]
-with SqliteLog.create(path, 3) as log, Writer(url, stream, "w1", log=log) as writer:
+]
+USED = """
+read, group, other_group = sys.argv[4:]
+with SqliteLog.create(path, 3) as first, Writer(url, read, "w1", log=first) as writer:
     writer.write([Event(b"x", segment="0")])
     writer.note_time(100)
+now = 1
+CLOCK = AutomaticTime(period_ms=1, clock=lambda: now, lag_ms=0)
+def log(writer):
+    return SqliteLog.create(f"{path}-{writer}", 3)
+def wait_for_clock(writer):
+    while writer.status().noted != {'': 100}:
+        time.sleep(0.001)
 """
-    script += f"{make}\nin_children([{', '.join(f'lambda: {call}' for call in calls)}])\n{afterwards}\n"
-    children = run(script, controller.url, stream, tmp_path / "log", group)
+
+
+@pytest.mark.parametrize(("used", "writers"), [(BLOCKING, 8), (AWAITING, 2)], ids=["blocking", "awaiting"])
+def test_every_call_of_what_a_parent_made_is_refused_in_a_forked_child(
+    controller: Any, tmp_path: Path, used: list[tuple[str, list[str], str]], writers: int
+) -> None:
+    stream = controller.stream()
+    read = controller.stream(config=StreamConfig(mark_interval_ms=0, max_ahead_ms=None))
+    groups = [f"{name}-of-{read}" for name in ("read", "registered")]
+    for group in groups:
+        controller.run(group_calls.create_group(group, GroupSettings(streams=(read,))))
+    calls = [call for _, tried, _ in used for call in tried]
+    tries = f"in_children([{', '.join(f'lambda: {call}' for call in calls)}])"
+    script = "\n".join([USED, *(make for make, _, _ in used), tries, *(afterwards for _, _, afterwards in used)])
+    children = run(script, controller.url, stream, tmp_path / "log", read, *groups)
     refused_in_children(children, dict.fromkeys(calls, "used_after_fork"))
+    # The parent had no harm, and its child said nothing in its name.
+    assert [(mark.time, sum(mark.cut.values())) for mark in controller.marks(stream)][-1:] == [(100, 1)]
+    assert controller.states(stream) == {"closed": writers}
 
 
 EMBEDDED = {
@@ -287,20 +254,20 @@ EMBEDDED = {
 def test_a_forked_child_must_open_its_own_embedded_log(tmp_path: Path) -> None:
     script = f"""
         log, reader = SqliteLog.create(path, 1), SqliteLogReader(path)
-        log.append(EVENT * 5_000)
+        log.append(EVENT * 1_000)
         transaction = log.begin()
         transaction.write(EVENT)
-        half_read = reader.read("0", 0, 5_000, batch_rows=1)
+        half_read = reader.read("0", 0, 1_000, batch_rows=1)
         next(half_read)
         in_children([{", ".join(f"lambda: {call}" for call in EMBEDDED)}])
         transaction.commit()
         log.append(EVENT)
-        assert len(list(half_read)) == 4_999
+        assert len(list(half_read)) == 999
         print(json.dumps(reader.end_offsets()))
     """
     *children, ends = run(script, "-", "-", tmp_path / "log")
     refused_in_children(children, EMBEDDED)
-    assert ends == {"0": 5_004}
+    assert ends == {"0": 1_004}
 
 
 def test_a_child_that_ends_closes_no_connection_of_its_parent(tmp_path: Path) -> None:
