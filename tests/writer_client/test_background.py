@@ -263,26 +263,6 @@ def test_a_writer_that_cannot_be_closed_says_what_its_notes_wait_for(
     writer.close()
 
 
-def test_a_commit_notes_its_transaction_and_a_restart_repairs_crashes(
-    controller: Any, make_background: Any, tmp_path: Path, wire: Any
-) -> None:
-    stream = controller.stream()
-    with SqliteLog.create(tmp_path / "log.db", 3) as log:
-        crashed = make_background(stream, log=log, wire=wire)
-        for time, faults in ((100, []), (None, []), (200, list(AWAY))):
-            wire.faults = faults
-            with crashed.begin() as transaction:
-                transaction.write(to("0", b"a"))
-                transaction.commit(time)
-            if not faults:
-                assert crashed.wait_until_answered()
-        crashed.release()
-    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(100, {"0": 1})]
-    with SqliteLog(tmp_path / "log.db") as log, make_background(stream, log=log) as restarted:
-        restarted.register()
-        assert [(mark.time, mark.cut) for mark in restarted.repaired.marks] == [(200, {"0": 3})]
-
-
 def test_a_commit_is_noted_after_what_was_noted_before_it(controller: Any, make_background: Any, reports: Any) -> None:
     stream = controller.stream(1)
     log = ScriptedLog(1).writer(Acknowledge.BY_HAND)

@@ -71,20 +71,7 @@ def test_a_job_that_stayed_is_told_nothing(controller: Any, make_any: Any, lines
     assert lines() == []
 
 
-def test_a_note_below_the_floor_is_told_with_both_times(controller: Any, make_any: Any, lines: Any) -> None:
-    stream = controller.stream()
-    other_notes(controller, stream, 500)
-    writer = make_any(stream, "old")
-    writer.register()
-    writer.note_time(200, {"0": 1})
-    getattr(writer, "wait_until_answered", bool)()
-    (line,) = lines()
-    assert f"writer 'old' of stream {stream!r} is late: it noted 200, 300 ms below the time of the marks, 500" in line
-    status = writer.status()
-    assert (status.late, dict(status.floors)) == (True, {"": 500})
-
-
-def test_a_write_older_than_the_floor_is_told_when_it_happens(
+def test_a_write_and_a_note_below_the_floor_are_told_with_both_times_when_they_happen(
     controller: Any, make_any: Any, late_log: Any, lines: Any
 ) -> None:
     stream = controller.stream()
@@ -94,10 +81,14 @@ def test_a_write_older_than_the_floor_is_told_when_it_happens(
     assert lines() == []
     writer.write([Event(b"b", segment="0"), Event(b"c", segment="0")], newest=2_500)
     (line,) = lines()
-    assert (
-        f"writer 'old' of stream {stream!r} has written 2 late events: the newest is of 2500, 2.5 s below 5000" in line
-    )
-    assert writer.status().late_events == 2
+    old = f"writer 'old' of stream {stream!r} "
+    assert old + "has written 2 late events: the newest is of 2500, 2.5 s below 5000" in line
+    writer.note_time(200)
+    getattr(writer, "wait_until_answered", bool)()
+    assert old + "is late: it noted 200, 4.8 s below the time of the marks, 5000" in lines()[-1]
+    assert len(lines()) == 2
+    status = writer.status()
+    assert (status.late_events, status.late, dict(status.floors)) == (2, True, {"": 5_000})
 
 
 def test_a_write_older_than_the_writers_own_note_is_told(

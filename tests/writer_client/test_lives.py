@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from strandline.client.retry import ATTEMPTS_DEFAULT
-from strandline.errors import (
-    Fenced,
-    InvalidConfig,
-    InvalidName,
-    OutcomeUnknown,
-    UnknownStream,
-)
-from writer_client import AsyncWriter, BackgroundWriter, Event, Writer, WriterClosed
+from strandline.errors import Fenced, OutcomeUnknown, UnknownStream
+from writer_client import Event, Writer, WriterClosed
 
 
-def test_entering_registers_and_leaving_stays_counted(controller: Any, make_writer: Any) -> None:
+def test_entering_registers_and_leaving_stays_counted_also_with_an_exception(controller: Any, make_writer: Any) -> None:
     stream = controller.stream()
     with make_writer(stream) as writer:
         assert controller.states(stream) == {"joined": 1}
-        assert writer.epoch == 1
-        assert writer.floor is None
+        assert (writer.epoch, writer.floor) == (1, None)
         assert writer.clock is not None
     assert controller.states(stream) == {"joined": 1}
+    writer = make_writer(stream)
+    with pytest.raises(ZeroDivisionError), writer:
+        writer.note_time(100, {"0": 5})
+        raise ZeroDivisionError
+    assert controller.states(stream) == {"active": 1}
+    with pytest.raises(WriterClosed):
+        writer.note_time(101, {"0": 5})
 
 
 @pytest.mark.parametrize(("leaving", "state"), [("stay", "active"), ("idle", "idle"), ("close", "closed")])
@@ -41,6 +42,10 @@ def test_leaving_does_what_its_argument_says_and_notes_the_end(
     assert (last["time"], last["position"]) == (100, {"0": 2})
     with pytest.raises(WriterClosed):
         writer.note_time(101)
+    with make_any(stream, "w2", leaving=leaving) as writer:
+        writer.note_time(100, {"0": 1})
+        writer.close()  # and it is left as it is
+    assert controller.states(stream) == Counter([state, "closed"])
 
 
 @pytest.mark.parametrize(("leaving", "lost"), [("stay", False), ("idle", True), ("close", True)])
@@ -57,26 +62,6 @@ def test_a_job_that_returns_with_older_events_is_on_time_if_it_stayed(
         job.note_time(200, {"0": 2})  # what it wrote since has times from 100 to 199
     assert floors == {"": 500 if lost else 100}
     assert controller.marks(stream)[-1].time == (500 if lost else 200)
-
-
-@pytest.mark.parametrize("leaving", ["stay", "idle", "close"])
-def test_a_writer_that_was_closed_in_its_block_is_left_as_it_is(controller: Any, make_any: Any, leaving: str) -> None:
-    stream = controller.stream()
-    with make_any(stream, leaving=leaving) as writer:
-        writer.note_time(100, {"0": 1})
-        writer.close()
-    assert controller.states(stream) == {"closed": 1}
-
-
-def test_a_block_that_ends_with_an_exception_does_not_close_its_writer(controller: Any, make_writer: Any) -> None:
-    stream = controller.stream()
-    writer = make_writer(stream)
-    with pytest.raises(ZeroDivisionError), writer:
-        writer.note_time(100, {"0": 5})
-        raise ZeroDivisionError
-    assert controller.states(stream) == {"active": 1}
-    with pytest.raises(WriterClosed):
-        writer.note_time(101, {"0": 5})
 
 
 def test_a_writer_that_cannot_register_says_why(controller: Any, make_writer: Any) -> None:
@@ -130,23 +115,3 @@ def test_a_shared_connection_stays_open(controller: Any) -> None:
         with Writer(controller.connection, stream, name) as writer:
             writer.note_time(100, {"0": 1})
     assert controller.states(stream) == {"active": 2}
-
-
-@pytest.mark.parametrize("kind", [Writer, AsyncWriter, BackgroundWriter])
-def test_another_way_of_leaving_is_refused_when_it_is_given(kind: Any) -> None:
-    with pytest.raises(InvalidConfig, match="leaving cannot be 'closed'"):
-        kind("http://127.0.0.1:8433", "orders", "w1", leaving="closed")
-
-
-@pytest.mark.parametrize("kind", [Writer, AsyncWriter])
-def test_what_can_be_seen_to_be_wrong_is_told_at_once(kind: Any) -> None:
-    with pytest.raises(InvalidConfig):
-        kind("127.0.0.1:8433", "orders", "w1")
-    with pytest.raises(InvalidName):
-        kind("http://127.0.0.1:8433", "or/ders", "w1")
-    with pytest.raises(InvalidName):
-        kind("http://127.0.0.1:8433", "orders", "")
-    with pytest.raises(InvalidName):
-        kind("http://127.0.0.1:8433", "orders", "w1", keys=["order time"])
-    with pytest.raises(InvalidConfig):
-        kind("http://127.0.0.1:8433", "orders", "w1", token="a b")

@@ -1,28 +1,72 @@
-"""What is no log, and what is no event, is refused where it is given, with what to give."""
+"""What is no log, no event and no setting is refused where it is given, with what to give."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from strandline.errors import Fenced, InvalidConfig
+from strandline.errors import Fenced, InvalidConfig, InvalidName
 from strandline.logs import Event
 from strandline.logs.errors import InvalidEvent
 from strandline.logs.sqlite import SqliteLog
-from writer_client import AsyncWriter, BackgroundWriter, Writer
+from strandline.testing import ScriptedLog
+from writer_client import AsyncWriter, AutomaticTime, BackgroundWriter, NoLog, Writer
 
 NOWHERE = "http://127.0.0.1:9"  # nothing is called before the mistake is found
 
 
+class OldLog:
+    """A log of before there were transactions."""
+
+    def append(self, events: Any) -> dict[str, int]:
+        return {}
+
+
+OPEN = r"log cannot be .*orders.log.*: a log that is open, as SqliteLog"
+AUTOMATIC = r"automatically_note_time cannot be .*: true, false, or an AutomaticTime"
+POSITION = AutomaticTime(position=dict)
+
+
 @pytest.mark.parametrize("kind", [Writer, AsyncWriter, BackgroundWriter])
 @pytest.mark.parametrize(
-    "log", ["orders.log", Path("orders.log"), {"orders": "orders.log"}], ids=["text", "path", "dict"]
+    ("given", "error", "told"),
+    [
+        *(({"log": log}, InvalidConfig, OPEN) for log in ("orders.log", Path("orders.log"), {"orders": "orders.log"})),
+        ({"log": OldLog()}, InvalidConfig, r"log cannot be 'OldLog': a log whose in_transaction\(\) says"),
+        ({"keys": "order"}, InvalidConfig, "keys cannot be 'order': a list of time keys"),
+        ({"keys": ["order time"]}, InvalidName, "order time"),
+        ({"leaving": "closed"}, InvalidConfig, "leaving cannot be 'closed'"),
+        ({"controller": "127.0.0.1:8433"}, InvalidConfig, "controller"),
+        ({"stream": "or/ders"}, InvalidName, "or/ders"),
+        ({"name": ""}, InvalidName, "writer"),
+        ({"token": "a b"}, InvalidConfig, "token"),
+        *(({"idle_after_ms": wrong}, InvalidConfig, "idle_after_ms") for wrong in (0, -1, 1.5, True)),
+        ({"automatically_note_time": True}, NoLog, "log"),
+        ({"automatically_note_time": POSITION, "log": ScriptedLog(3).writer()}, InvalidConfig, "log"),
+        ({"automatically_note_time": POSITION, "idle_after_ms": 1_000}, InvalidConfig, "log"),
+        *(
+            ({"automatically_note_time": wrong, "log": ScriptedLog(3).writer()}, InvalidConfig, AUTOMATIC)
+            for wrong in (5_000, "event", {"period_ms": 5_000})
+        ),
+    ],
 )
-def test_the_name_of_a_log_in_place_of_one_is_refused_at_once(kind: Any, log: Any) -> None:
-    with pytest.raises(InvalidConfig, match=r"log cannot be .*orders.log.*: a log that is open, as SqliteLog"):
-        kind(NOWHERE, "orders", "w1", log=log)
+def test_what_a_writer_cannot_be_made_of_is_refused_at_once(
+    kind: Any, given: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    options = {"controller": NOWHERE, "stream": "orders", "name": "w1", **given}
+    with pytest.raises(error, match=told):
+        kind(options.pop("controller"), options.pop("stream"), options.pop("name"), **options)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"period_ms": 0}, {"period_ms": 1.5}, {"lag_ms": -1}, {"domain": "processing"}], ids=str
+)
+def test_settings_of_the_clock_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidConfig, match=next(iter(wrong))):
+        AutomaticTime(**wrong)
 
 
 @pytest.mark.parametrize("kind", [Writer, BackgroundWriter])
@@ -48,19 +92,11 @@ def test_what_is_no_list_of_events_is_refused_before_anything_is_written(
         assert log.end_offsets() == {"0": 0}
 
 
-@pytest.mark.parametrize("kind", [Writer, AsyncWriter, BackgroundWriter])
-def test_a_time_key_in_place_of_a_list_of_them_is_refused_at_once(kind: Any) -> None:
-    with pytest.raises(InvalidConfig, match="keys cannot be 'order': a list of time keys"):
-        kind(NOWHERE, "orders", "w1", keys="order")
-
-
-def test_a_log_that_cannot_tell_its_transactions_is_refused_at_once() -> None:
-    class OldLog:
-        def append(self, events: Any) -> dict[str, int]:
-            return {}
-
-    with pytest.raises(InvalidConfig, match=r"log cannot be 'OldLog': a log whose in_transaction\(\) says"):
-        Writer(NOWHERE, "orders", "w1", log=cast(Any, OldLog()))
+def test_a_datetime_without_a_zone_is_refused_before_anything_is_noted() -> None:
+    writer = BackgroundWriter(NOWHERE, "orders", "w")
+    with pytest.raises(InvalidConfig, match="with a time zone, such as"):
+        writer.note_time(datetime(2026, 1, 1), {"0": 1})  # noqa: DTZ001  # that is the mistake
+    assert writer.status().waiting == 0
 
 
 def test_what_fenced_advises_goes_by_what_the_newest_epoch_is() -> None:

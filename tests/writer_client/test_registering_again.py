@@ -68,40 +68,26 @@ def test_each_registration_looks_for_what_another_process_of_the_name_wrote(
     writer.write(event("0", 100))
     note(writer, 100)
     assert controller.marks(stream)[-1].cut == {"0": 2, "1": 1}
-
-
-def test_a_writer_that_registers_and_goes_idle_again_covers_what_another_process_wrote(
-    controller: Any, make_any: Any, open_log: OpenLog
-) -> None:
-    stream = controller.stream()
-    writer = make_any(stream, log=open_log())
-    writer.write(event("0", 1))
-    note(writer, 2)
     writer.idle()
-    killed_after_writing(controller, stream, open_log(), "1", 50)
+    killed_after_writing(controller, stream, open_log(), "2", 150)
     writer.register()
-    writer.idle()
-    assert last_mark(controller, stream, 100).cut == {"0": 1, "1": 1}
+    writer.idle()  # without any work of its own
+    assert last_mark(controller, stream, 200).cut == {"0": 2, "1": 1, "2": 1}
 
 
+@pytest.mark.parametrize("enters", [True, False])
 @pytest.mark.parametrize("leaving", ["idle", "close"])
 def test_a_process_without_work_covers_what_an_earlier_one_wrote_and_never_noted(
-    controller: Any, make_any: Any, open_log: OpenLog, leaving: str
+    controller: Any, make_any: Any, open_log: OpenLog, leaving: str, enters: bool
 ) -> None:
     stream = controller.stream()
     killed_after_writing(controller, stream, open_log(), "0", 50)
-    with make_any(stream, log=open_log(), leaving=leaving):
-        pass
-    assert last_mark(controller, stream, 100).cut == {"0": 1}
-
-
-@pytest.mark.parametrize("call", ["idle", "close"])
-def test_a_writer_that_never_registered_covers_it_too(
-    controller: Any, make_writer: Any, open_log: OpenLog, call: str
-) -> None:
-    stream = controller.stream()
-    killed_after_writing(controller, stream, open_log(), "0", 50)
-    getattr(make_writer(stream, log=open_log()), call)()
+    writer = make_any(stream, log=open_log(), leaving=leaving)
+    if enters or isinstance(writer, BackgroundWriter):  # which has nothing to close before it registers
+        with writer:
+            pass
+    else:
+        getattr(writer, leaving)()
     assert last_mark(controller, stream, 100).cut == {"0": 1}
 
 
@@ -160,11 +146,13 @@ class TestMemos:
                 transaction.commit(100)
         return name
 
-    @pytest.mark.parametrize("who", ["another process", "an operator"])
-    def test_a_commit_before_the_name_was_closed_is_not_noted(
-        self, controller: Any, make_any: Any, open_log: OpenLog, stream: str, who: str
+    @pytest.mark.parametrize("where", ["closed by another process", "closed by an operator", "another stream"])
+    def test_a_commit_before_the_name_was_closed_or_in_another_stream_over_the_log_is_not_noted(
+        self, controller: Any, make_any: Any, open_log: OpenLog, stream: str, where: str
     ) -> None:
-        if who == "an operator":
+        if where == "another stream":
+            stream = controller.stream()
+        elif where == "closed by an operator":
             controller.run(calls.close(stream, "w1"))
         else:
             with make_any(stream, log=open_log(), leaving="close"):
@@ -172,14 +160,7 @@ class TestMemos:
             assert open_log().memo("w1") == ""
         writer = make_any(stream, log=open_log())
         writer.register()
-        assert (writer.floors, writer.repaired) == ({"": 50}, None)
-
-    def test_a_commit_in_another_stream_over_the_log_is_not_noted(
-        self, controller: Any, make_any: Any, open_log: OpenLog, stream: str
-    ) -> None:
-        writer = make_any(controller.stream(), log=open_log())
-        writer.register()
-        assert (writer.floors, writer.repaired) == ({"": None}, None)
+        assert (writer.floors, writer.repaired) == ({"": None if where == "another stream" else 50}, None)
 
     def test_a_commit_of_another_process_is_noted_by_a_writer_that_registers_again(
         self, controller: Any, make_any: Any, open_log: OpenLog

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from strandline.errors import InvalidConfig
 from strandline.logs.sqlite import SqliteLog
 from tests.writer_client.clocks import SOON, wait_for, wait_until_answered, wait_until_idle
 from writer_client import AutomaticTime, Event
@@ -122,9 +121,3 @@ def test_going_idle_is_tried_again_where_the_controller_did_not_answer(
         writer.write(to("0", b"x"))
         writer.note_time(200)
     assert controller.marks(stream)[-1].cut == {"0": 1}
-
-
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, True])
-def test_a_time_that_cannot_be_is_refused(make_any: Any, wrong: Any) -> None:
-    with pytest.raises(InvalidConfig, match="idle_after_ms"):
-        make_any("orders", idle_after_ms=wrong)

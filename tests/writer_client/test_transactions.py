@@ -14,9 +14,11 @@ from strandline.core.config import StreamConfig
 from strandline.errors import ControllerAway, InvalidConfig, InvalidNote, TimeTooFarAhead, TimeWentBack, TooMany
 from strandline.logs import Memo, Position
 from strandline.logs.sqlite import SqliteLog
-from writer_client import CommittedWithoutNote, Event
+from tests.writer_client.clocks import wait_until_answered
+from writer_client import BackgroundWriter, CommittedWithoutNote, Event
 
 OpenLog = Callable[[], SqliteLog]
+AWAY = ["away"] * 20_000  # for as long as a test likes
 
 
 def to(segment: str, *values: bytes) -> list[Event]:
@@ -26,30 +28,17 @@ def to(segment: str, *values: bytes) -> list[Event]:
 def test_a_commit_is_noted_with_the_position_behind_it(
     controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
 ) -> None:
-    stream = controller.stream()
-    with make_writer(stream, log=open_log(), wire=wire) as writer:
-        with writer.begin() as transaction:
-            transaction.write(to("0", b"a", b"b"))
-            transaction.write(to("2", b"c"), newest=90)
-            assert wire.lines == ["PUT writers/w1"]
-            answer = transaction.commit(100)
-        assert wire.lines == ["PUT writers/w1", "POST notes"]
-        assert [mark.cut for mark in answer.marks] == [{"0": 2, "2": 1}]
-
-
-def test_a_commit_without_a_time_notes_nothing_and_holds_nothing_back(
-    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
-) -> None:
-    stream = controller.stream()
-    with make_writer(stream, log=open_log(), wire=wire) as writer:
+    with make_writer(controller.stream(), log=open_log(), wire=wire) as writer:
         with writer.begin() as transaction:
             transaction.write(to("0", b"a"))
             assert transaction.commit() is None
-        assert wire.lines == ["PUT writers/w1"]
         with writer.begin() as transaction:
-            transaction.write(to("1", b"b"))
-            (mark,) = transaction.commit(100).marks
-        assert mark.cut == {"0": 1, "1": 1}
+            transaction.write(to("0", b"b"))
+            transaction.write(to("2", b"c"), newest=90)
+            assert wire.lines == ["PUT writers/w1"]  # a commit without a time notes nothing, and holds nothing back
+            answer = transaction.commit(100)
+        assert wire.lines == ["PUT writers/w1", "POST notes"]
+        assert [mark.cut for mark in answer.marks] == [{"0": 2, "2": 1}]
 
 
 @pytest.mark.parametrize("end", ["abort", "leave"])
@@ -80,18 +69,29 @@ def test_a_writer_that_went_idle_during_a_transaction_registers_before_it_commit
         assert controller.states(stream) == {"joined": 1}
 
 
-@pytest.mark.parametrize(("time", "error"), [(99, TimeWentBack), (1.5, InvalidNote), (2**53, InvalidNote)])
-def test_a_wrong_time_prevents_the_commit_of_its_transaction(
-    controller: Any, make_writer: Any, open_log: OpenLog, time: Any, error: type[Exception]
+def test_a_time_that_is_wrong_or_too_many_times_prevent_a_commit_which_can_be_made_without_them(
+    controller: Any, make_writer: Any, open_log: OpenLog
 ) -> None:
-    log = open_log()
+    log, times = open_log(), {f"key_{number}": 1_700_000_000_000 for number in range(200)}
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        (99, TimeWentBack, "99"),
+        (1.5, InvalidNote, r"1\.5"),
+        (2**53, InvalidNote, "time"),
+        (times, TooMany, r"times of 200 keys, which the log keeps with a commit, .* limit of 4000"),
+    ]
     with make_writer(controller.stream(), log=log) as writer:
         writer.note_time(100)
+        for time, error, told in wrong:
+            with writer.begin() as transaction:
+                transaction.write(to("0", b"a"))
+                with pytest.raises(error, match=told):
+                    transaction.commit(time)
+                assert log.end_offsets()["0"] == 0
         with writer.begin() as transaction:
-            transaction.write(to("0", b"a"))
-            with pytest.raises(error):
-                transaction.commit(time)
-        assert log.end_offsets()["0"] == 0
+            with pytest.raises(TooMany):
+                transaction.commit(times)
+            transaction.commit()
+        writer.note_time(times)
 
 
 def test_an_undelivered_note_is_no_failed_commit_and_goes_later(
@@ -102,7 +102,7 @@ def test_an_undelivered_note_is_no_failed_commit_and_goes_later(
     with make_writer(stream, log=log, wire=wire) as writer:
         with writer.begin() as transaction:
             transaction.write(to("0", b"a"))
-            wire.faults = ["away"] * 100
+            wire.faults = list(AWAY)
             with pytest.raises(CommittedWithoutNote, match="goes out with the next note") as raised:
                 transaction.commit({"": 100, "ship_time": 90})
         assert isinstance(raised.value.__cause__, ControllerAway)
@@ -114,38 +114,52 @@ def test_an_undelivered_note_is_no_failed_commit_and_goes_later(
     assert [mark.time for mark in controller.marks(stream, "ship_time")] == [90]
 
 
-def test_a_note_that_is_refused_does_not_go_out_again(controller: Any, make_writer: Any, open_log: OpenLog) -> None:
-    log = open_log()
+def test_a_note_that_is_refused_does_not_go_out_again_nor_keeps_the_next_process_from_registering(
+    controller: Any, make_writer: Any, open_log: OpenLog
+) -> None:
     stream = controller.stream(config=StreamConfig(mark_interval_ms=0))
-    with make_writer(stream, log=log) as writer:
-        with writer.begin() as transaction:
-            transaction.write(to("0", b"a"))
-            with pytest.raises(CommittedWithoutNote) as raised:
-                transaction.commit(2**52)
-        assert isinstance(raised.value.__cause__, TimeTooFarAhead)
-        assert raised.value.refused
-        (mark,) = writer.note_time(100).marks
-        assert (mark.time, mark.cut) == (100, {"0": 1})
+    writer = make_writer(stream, log=open_log())
+    with writer.begin() as transaction:
+        transaction.write(to("0", b"a"))
+        with pytest.raises(CommittedWithoutNote) as raised:
+            transaction.commit(2**52)
+    assert isinstance(raised.value.__cause__, TimeTooFarAhead)
+    assert raised.value.refused
+    (mark,) = writer.note_time(100).marks
+    assert (mark.time, mark.cut) == (100, {"0": 1})
+    writer.release()
+    with make_writer(stream, log=open_log()) as restarted:
+        assert isinstance(restarted.repaired, TimeTooFarAhead)
+        restarted.note_time(101)
 
 
 def test_a_crash_between_commit_and_note_is_made_up_for_on_registering(
-    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
+    controller: Any, make_any: Any, open_log: OpenLog, wire: Any
 ) -> None:
     stream = controller.stream()
-    crashed = make_writer(stream, log=open_log(), wire=wire)
-    crashed.note_time(50)
-    with crashed.begin() as transaction:
-        transaction.write(to("0", b"a", b"b"))
-        wire.faults = ["away"] * 100
-        with pytest.raises(CommittedWithoutNote):
-            transaction.commit(100)
+    crashed = make_any(stream, log=open_log(), wire=wire)
+    for time, faults in ((50, []), (None, []), (100, AWAY)):
+        with crashed.begin() as transaction:
+            transaction.write(to("0", b"a"))
+            wire.faults = list(faults)
+            if faults and not isinstance(crashed, BackgroundWriter):
+                with pytest.raises(CommittedWithoutNote):
+                    transaction.commit(time)
+            else:
+                transaction.commit(time)
+        if not faults:
+            wait_until_answered(crashed)
     crashed.release()  # as a process that dies does: the note never left
-    assert [mark.time for mark in controller.marks(stream)] == [50]
+    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(50, {"0": 1})]
 
-    with make_writer(stream, log=open_log()) as restarted:
-        mark = controller.marks(stream)[-1]
-        assert (mark.time, mark.cut) == (100, {"0": 2})
-        assert [each.time for each in restarted.repaired.marks] == [100]
+    for repaired in ([(100, {"0": 3})], None):  # what was noted before the next crash is not noted again
+        restarted = make_any(stream, log=open_log())
+        restarted.register()
+        found = restarted.repaired
+        assert repaired == (found and [(mark.time, mark.cut) for mark in found.marks])
+        assert restarted.floors == {"": 100}
+        restarted.release()
+    assert [mark.time for mark in controller.marks(stream)] == [50, 100]
 
 
 class BusyLog(SqliteLog):
@@ -192,44 +206,6 @@ def test_a_writer_named_like_another_owner_of_a_memo_is_refused(
         with pytest.raises(InvalidConfig, match=r"the writer's name cannot be 'w1': .* a name of its own"):
             writer.write(to("0", b"a"))
     assert log.end_offsets()["0"] == 0
-
-
-def test_a_commit_with_too_many_times_for_the_log_says_so_and_can_go_on_without_them(
-    controller: Any, make_writer: Any, open_log: OpenLog
-) -> None:
-    times = {f"key_{number}": 1_700_000_000_000 for number in range(200)}
-    with make_writer(controller.stream(), log=open_log()) as writer, writer.begin() as transaction:
-        with pytest.raises(TooMany, match=r"times of 200 keys, which the log keeps with a commit, .* limit of 4000"):
-            transaction.commit(times)
-        transaction.commit()
-        writer.note_time(times)
-
-
-def test_what_was_noted_before_the_crash_is_not_noted_again(
-    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
-) -> None:
-    stream = controller.stream()
-    crashed = make_writer(stream, log=open_log())
-    with crashed.begin() as transaction:
-        transaction.write(to("0", b"a"))
-        transaction.commit(100)
-    crashed.release()
-    with make_writer(stream, log=open_log(), wire=wire) as restarted:
-        assert wire.lines == ["PUT writers/w1"]
-        assert (restarted.floor, restarted.repaired) == (100, None)
-
-
-def test_a_repair_that_is_refused_keeps_nobody_from_registering(
-    controller: Any, make_writer: Any, open_log: OpenLog
-) -> None:
-    stream = controller.stream(config=StreamConfig(mark_interval_ms=0))
-    crashed = make_writer(stream, log=open_log())
-    with crashed.begin() as transaction, pytest.raises(CommittedWithoutNote):
-        transaction.commit(2**52)
-    crashed.release()
-    with make_writer(stream, log=open_log()) as restarted:
-        assert isinstance(restarted.repaired, TimeTooFarAhead)
-        restarted.note_time(100)
 
 
 def test_no_mark_cuts_a_transaction_in_two(controller: Any, make_writer: Any, open_log: OpenLog) -> None:
