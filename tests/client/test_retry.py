@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
@@ -89,36 +90,56 @@ class Story:
         return " ".join(self.timeline)
 
 
-def test_pauses_grow_to_their_bound_and_requests_stay_the_same() -> None:
-    story = Story([AWAY, AWAY, AWAY, AWAY, OK])
-    assert story.play(call()) == "done"
-    assert str(story) == (
-        "send@0 away pause:25 send@35 away pause:50 send@95 away pause:100 send@205 away pause:100 send@315 200"
-    )
-    assert len({id(sent.request) for sent in story.sent}) == 1
+def asked_to_wait(retry_after: str) -> Response:
+    return problem(Overloaded(waiting=9, limit=8), {"retry-after": retry_after})
 
 
-def test_an_unrepeatable_call_is_sent_again_if_nothing_arrived() -> None:
-    story = Story([AWAY, OVERLOADED, OK])
-    assert story.play(call(repeatable=False)) == "done"
-    assert str(story) == "send@0 away pause:25 send@35 503 pause:50 send@95 200"
+ONCE = {"repeatable": False}
+LONG = Patience(deadline_ms=10_000)
+UNKNOWN = (("lost", LOST), ("502", GATEWAY), ("503", PROXY_503), ("504", Response(504, {}, b"")))
 
 
-@pytest.mark.parametrize("unknown", [LOST, GATEWAY, PROXY_503, Response(504, {}, b"")])
-def test_an_unrepeatable_call_with_unknown_outcome_is_not_sent_again(unknown: Outcome) -> None:
-    story = Story([unknown])
-    with pytest.raises(OutcomeUnknown) as raised:
-        story.play(call(repeatable=False))
-    assert len(story.timeline) == 1
-    assert raised.value.values["call"] == "POST /v1/x"
-    assert raised.value.values["repeatable"] is False
-
-
-@pytest.mark.parametrize("unknown", [LOST, GATEWAY, PROXY_503, Response(504, {}, b"")])
-def test_a_repeatable_call_is_sent_again_after_an_answer_was_lost(unknown: Outcome) -> None:
-    story = Story([unknown, OK])
-    assert story.play(call()) == "done"
-    assert str(story).startswith("send@0") and "pause:25 send@35 200" in str(story)
+@pytest.mark.parametrize(
+    ("outcomes", "made", "patience", "timeline", "end"),
+    [
+        (
+            [AWAY, AWAY, AWAY, AWAY, OK], {}, PATIENCE,
+            "send@0 away pause:25 send@35 away pause:50 send@95 away pause:100 send@205 away pause:100 send@315 200",
+            "done",
+        ),
+        ([AWAY, OVERLOADED, OK], ONCE, PATIENCE, "send@0 away pause:25 send@35 503 pause:50 send@95 200", "done"),
+        # what may have been done is not done again, unless that is harmless
+        *(([unknown], ONCE, PATIENCE, f"send@0 {word}", OutcomeUnknown) for word, unknown in UNKNOWN),
+        *(([unknown, OK], {}, PATIENCE, f"send@0 {word} pause:25 send@35 200", "done") for word, unknown in UNKNOWN),
+        # what cannot be reached for good is not tried again
+        ([NotReached("no https here", lasting=True)], {}, PATIENCE, "send@0 None", ControllerAway),
+        # the time to wait that an answer names
+        ([asked_to_wait("3"), OK], {}, LONG, "send@0 503 pause:3025 send@3035 200", "done"),
+        ([asked_to_wait("3")], {}, PATIENCE, "send@0 503", Overloaded),  # no time is wasted past the deadline
+        *(
+            ([asked_to_wait(text), OK], {}, PATIENCE, "send@0 503 pause:25 send@35 200", "done")
+            for text in ("soon", "-1", "9" * 50, "1.5", "")
+        ),
+        # what is an answer is never asked for again
+        ([problem(TimeWentBack(writer="w1", key="", time=1, stored_time=2))], {}, PATIENCE, "send@0 409", TimeWentBack),
+        ([problem(InternalFailure(reason="a fault"))], {}, PATIENCE, "send@0 500", InternalFailure),
+        ([Response(404, {}, b"nginx")], {}, PATIENCE, "send@0 404", UnexpectedAnswer),
+        ([Response(302, {}, b"")], {}, PATIENCE, "send@0 302", UnexpectedAnswer),
+        ([Response(200, {}, b"<html>")], {}, PATIENCE, "send@0 200", UnexpectedAnswer),
+        # attempts are counted as well
+        ([AWAY, AWAY], {}, replace(PATIENCE, attempts=2), "send@0 away pause:25 send@35 away", ControllerAway),
+    ],
+)  # fmt: skip
+def test_what_is_sent_again_and_when(
+    outcomes: list[Outcome], made: dict[str, Any], patience: Patience, timeline: str, end: Any
+) -> None:
+    story = Story(outcomes)
+    if end == "done":
+        assert story.play(call(**made), patience) == "done"
+    else:
+        with pytest.raises(end):
+            story.play(call(**made), patience)
+    assert str(story) == timeline
 
 
 def test_a_controller_that_is_never_reached_is_away_and_nothing_is_unknown() -> None:
@@ -130,64 +151,12 @@ def test_a_controller_that_is_never_reached_is_away_and_nothing_is_unknown() -> 
     assert 800 <= raised.value.tried_ms <= 1000
 
 
-def test_what_cannot_be_reached_for_good_is_not_tried_again() -> None:
-    story = Story([AWAY, NotReached("no https here", lasting=True)])
-    with pytest.raises(ControllerAway, match="no https here"):
-        story.play(call())
-    assert len(story.sent) == 2
-
-
-@pytest.mark.parametrize("after", [[AWAY], [OVERLOADED], [LOST]])
-def test_once_an_answer_was_lost_the_outcome_stays_unknown_whatever_fails_later(after: list[Outcome]) -> None:
-    story = Story([LOST, *after * 100])
-    with pytest.raises(OutcomeUnknown) as raised:
-        story.play(call())
-    assert raised.value.repeatable is True
-
-
 @pytest.mark.parametrize("error", [Overloaded(waiting=9, limit=8), StoreUnavailable(reason="disk full")])
 def test_a_controller_that_stays_unavailable_says_so_itself_in_the_end(error: Any) -> None:
     story = Story([problem(error)] * 100)
     with pytest.raises(type(error)) as raised:
         story.play(call())
     assert raised.value.values == error.values
-
-
-def test_retry_after_is_waited_for() -> None:
-    story = Story([problem(Overloaded(waiting=9, limit=8), {"retry-after": "3"}), OK])
-    assert story.play(call(), Patience(deadline_ms=10_000)) == "done"
-    assert str(story) == "send@0 503 pause:3025 send@3035 200"
-
-
-def test_no_time_is_wasted_on_a_retry_after_past_the_deadline() -> None:
-    story = Story([problem(Overloaded(waiting=9, limit=8), {"retry-after": "3"})])
-    with pytest.raises(Overloaded):
-        story.play(call())
-    assert str(story) == "send@0 503"
-
-
-@pytest.mark.parametrize("text", ["soon", "-1", "9" * 50, "1.5", ""])
-def test_a_retry_after_that_is_no_number_of_seconds_is_passed_over(text: str) -> None:
-    story = Story([problem(Overloaded(waiting=9, limit=8), {"retry-after": text}), OK])
-    assert story.play(call()) == "done"
-    assert story.pauses == [25]
-
-
-@pytest.mark.parametrize(
-    ("response", "kind"),
-    [
-        (problem(TimeWentBack(writer="w1", key="", time=1, stored_time=2)), TimeWentBack),
-        (problem(InternalFailure(reason="a fault")), InternalFailure),
-        (Response(404, {}, b"nginx"), UnexpectedAnswer),
-        (Response(302, {}, b""), UnexpectedAnswer),
-        (Response(200, {}, b"<html>"), UnexpectedAnswer),
-    ],
-)
-def test_what_is_an_answer_is_never_asked_for_again(response: Response, kind: type[Exception]) -> None:
-    story = Story([response])
-    with pytest.raises(kind):
-        story.play(call())
-    assert len(story.sent) == 1
 
 
 def test_an_attempt_gets_its_time_and_never_more_than_is_left() -> None:
@@ -215,13 +184,6 @@ def test_a_call_of_several_requests_has_one_deadline() -> None:
     with pytest.raises(ControllerAway) as raised:
         story.play(twice())
     assert raised.value.tried_ms <= 1300
-
-
-def test_attempts_are_counted_as_well() -> None:
-    story = Story([AWAY] * 100)
-    with pytest.raises(ControllerAway):
-        story.play(call(), Patience(deadline_ms=1_000_000, attempts=3))
-    assert len(story.sent) == 3
 
 
 def test_a_call_that_is_given_up_is_closed() -> None:
@@ -265,6 +227,9 @@ def test_a_call_ends_in_time_and_reports_unknown_outcomes_truthfully(
         story.play(call(repeatable=repeatable))
     tried = outcomes[: len(story.sent)]
     assert isinstance(raised.value, OutcomeUnknown) == any(each in (LOST, GATEWAY, PROXY_503) for each in tried)
+    if isinstance(raised.value, OutcomeUnknown):
+        assert (raised.value.call, raised.value.repeatable) == ("POST /v1/x", repeatable)
+    assert len({id(sent.request) for sent in story.sent}) == 1
     assert story.now_ms - 5000 <= PATIENCE.deadline_ms + took_ms
     for number, pause_ms in enumerate(story.pauses):
         full_ms = min(50 * 2**number, 200)
