@@ -72,9 +72,36 @@ def test_it_asks_again_until_it_is_there_and_tells_of_every_answer() -> None:
     assert (told, waiting.waits, waiting.pauses) == ([NOT_YET, NOT_YET], [0, WAIT_STEP_MS, WAIT_STEP_MS], [])
 
 
-def test_an_incomplete_answer_is_enough_only_if_allowed() -> None:
-    assert Waiting().answer(WITHOUT) is None
-    assert Waiting(allow_incomplete=True).answer(WITHOUT) is WITHOUT
+SEALED = MarksAt(floor=None, ceiling=None, start={}, exact=True, there=True, excluded=("lost",), sealed=True)
+GONE = UnknownStream(stream="orders")
+
+
+@pytest.mark.parametrize(
+    ("options", "answers", "end", "told"),
+    [
+        ({}, [(WITHOUT, None), (THERE, 3)], THERE, ""),
+        ({"allow_incomplete": True}, [(WITHOUT, None)], WITHOUT, ""),
+        ({"timeout_ms": 0}, [(NOT_YET, None)], TimeNotReached, "has come to 90 after 0 ms"),  # it asks once
+        ({}, [(SEALED, 1)], TimeNotReached, "without lost, which is sealed now"),
+        ({"allow_incomplete": True}, [(SEALED, 1)], SEALED, ""),
+        # what fails from the first is the error at once, and a controller that goes away meanwhile is waited for
+        ({}, [(AWAY, None)], ControllerAway, "refused"),
+        ({}, [(GONE, None)], UnknownStream, "orders"),
+        ({}, [(NOT_YET, None), (GONE, 1)], UnknownStream, "orders"),
+        ({"timeout_ms": 5_000}, [(NOT_YET, None), (AWAY, None)], ControllerAway, "refused"),
+    ],
+)
+def test_it_ends_with_what_is_there_or_with_what_went_wrong(
+    options: dict[str, Any], answers: list[tuple[Any, float | None]], end: Any, told: str
+) -> None:
+    waiting, (last, took) = Waiting(**options), answers[-1]
+    for answer in answers[:-1]:
+        assert waiting.answer(*answer) is None
+    if isinstance(end, MarksAt):
+        assert waiting.answer(last, took) is end
+    else:
+        with pytest.raises(end, match=told):
+            waiting.answer(last, took)
 
 
 def test_after_the_timeout_the_error_says_how_far_time_came_and_who_held_it() -> None:
@@ -88,18 +115,6 @@ def test_after_the_timeout_the_error_says_how_far_time_came_and_who_held_it() ->
     assert "has come to 90 after 15000 ms; 'slow' holds it back" in str(raised.value)
 
 
-def test_without_time_to_wait_it_asks_once() -> None:
-    with pytest.raises(TimeNotReached):
-        Waiting(timeout_ms=0).answer(NOT_YET)
-
-
-def test_a_stream_that_was_sealed_without_a_writer_is_not_waited_for() -> None:
-    sealed = MarksAt(floor=None, ceiling=None, start={}, exact=True, there=True, excluded=("lost",), sealed=True)
-    with pytest.raises(TimeNotReached, match="without lost, which is sealed now"):
-        Waiting().answer(sealed, 1)
-    assert Waiting(allow_incomplete=True).answer(sealed, 1) is sealed
-
-
 def test_a_controller_that_goes_away_meanwhile_is_waited_for() -> None:
     told: list[object] = []
     waiting = Waiting(on_wait=told.append)
@@ -107,26 +122,6 @@ def test_a_controller_that_goes_away_meanwhile_is_waited_for() -> None:
     assert waiting.answer(AWAY, 1) is None
     assert waiting.answer(THERE, 1) is THERE
     assert (told, waiting.pauses) == ([NOT_YET, AWAY], [WAIT_PAUSE_MS])
-
-
-def test_a_controller_that_is_away_at_the_end_is_the_error() -> None:
-    waiting = Waiting(timeout_ms=5_000)
-    waiting.answer(NOT_YET)
-    with pytest.raises(ControllerAway):
-        waiting.answer(AWAY)
-
-
-@pytest.mark.parametrize("error", [AWAY, UnknownStream(stream="orders")])
-def test_what_fails_from_the_first_is_the_error_at_once(error: StrandlineError) -> None:
-    with pytest.raises(type(error)):
-        Waiting().answer(error)
-
-
-def test_a_stream_that_is_deleted_meanwhile_is_the_error() -> None:
-    waiting = Waiting()
-    waiting.answer(NOT_YET)
-    with pytest.raises(UnknownStream):
-        waiting.answer(UnknownStream(stream="orders"), 1)
 
 
 def test_answers_that_come_too_soon_are_asked_for_at_a_pace() -> None:

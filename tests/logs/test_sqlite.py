@@ -126,13 +126,10 @@ class TestRanges:
 
 
 class TestFile:
-    def test_creating_twice_opens_what_is_there(self, path: Path) -> None:
+    def test_creating_twice_opens_what_is_there_and_with_other_segments_is_refused(self, path: Path) -> None:
         _fill(path, 5)
         with SqliteLog.create(path, 2) as log:
             assert log.end_offsets() == {"0": 5, "1": 0}
-
-    def test_creating_with_other_segments_is_refused(self, path: Path) -> None:
-        _fill(path, 5)
         with pytest.raises(LogExists, match="0, 1"):
             SqliteLog.create(path, 3)
 
@@ -155,13 +152,10 @@ class TestFile:
         assert 0.0 <= key_place(key) < 1.0
 
     @pytest.mark.parametrize("opening", [SqliteLog, SqliteLogReader])
-    def test_a_missing_log_is_named(self, path: Path, opening: Callable[[Path], object]) -> None:
+    def test_what_is_no_log_or_a_newer_one_is_not_opened(self, path: Path, opening: Callable[[Path], object]) -> None:
         with pytest.raises(LogMissing, match=r"stream\.db"):
             opening(path)
         assert not path.exists()
-
-    @pytest.mark.parametrize("opening", [SqliteLog, SqliteLogReader])
-    def test_another_file_is_not_taken_for_a_log(self, path: Path, opening: Callable[[Path], object]) -> None:
         path.write_bytes(b"not a database, but as long as the header of one, which is a hundred bytes" * 3)
         with pytest.raises(NotALog):
             opening(path)
@@ -169,9 +163,7 @@ class TestFile:
         sqlite3.connect(path).execute("CREATE TABLE other (a)").connection.close()
         with pytest.raises(NotALog, match="application_id"):
             opening(path)
-
-    @pytest.mark.parametrize("opening", [SqliteLog, SqliteLogReader])
-    def test_a_newer_format_is_refused(self, path: Path, opening: Callable[[Path], object]) -> None:
+        path.unlink()
         _fill(path, 1)
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA user_version = 3")
@@ -220,24 +212,17 @@ class TestScaling:
             assert ends["1"] > 0
             assert ends["2"] > 0
 
-    def test_successors_must_cover_what_was_sealed(self, path: Path) -> None:
-        with SqliteLog.create(path, 2) as log:
-            with pytest.raises(InvalidScale):
-                log.scale(["0"], [NewSegment("2", 0.0, 0.4)])
-            assert [one.sealed for one in log.segments()] == [False, False]
-
-    def test_a_merge_reaches_writers_that_were_open_before(self, path: Path) -> None:
+    def test_a_merge_reaches_writers_that_were_open_before_and_a_sealed_log_takes_no_more(self, path: Path) -> None:
         with SqliteLog.create(path, 2) as old, SqliteLog(path) as other:
             old.append([Event(b"a", key=b"k")])
-            other.scale(["0", "1"], [NewSegment("2", 0.0, 1.0)])
+            with pytest.raises(InvalidScale):
+                other.scale(["0"], [NewSegment("2", 0.0, 0.4)])  # successors cover what is sealed
+            assert [one.sealed for one in other.segments()] == [False, False]
+            finals = other.scale(["0", "1"], [NewSegment("2", 0.0, 1.0)])
             assert old.append([Event(b"b", key=b"k")]) == {"2": 1}
-
-    def test_a_sealed_log_takes_no_more(self, path: Path) -> None:
-        with SqliteLog.create(path, 2) as log:
-            log.append([Event(b"a", segment="1")])
-            assert log.seal() == log.seal() == {"0": 0, "1": 1}
+            assert other.seal() == other.seal() == {**finals, "2": 1}
             with pytest.raises(LogSealed):
-                log.append([Event(b"b", key=b"k")])
+                old.append([Event(b"c", key=b"k")])
 
 
 WRITER = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from strandline.core.segment import NewSegment
 from strandline.logs import Event, Log, LogReader
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
+from strandline.paced_log import OF_THE_PROCESS
 from tests.served import AT_ONCE, Outside, served
 
 Value = TypeVar("Value")
@@ -168,3 +170,11 @@ def event_reader(either: Any) -> Callable[..., Any]:
     """Either kind of event reader."""
     maker: Callable[..., Any] = either(EventReader, AsyncEventReader)
     return maker
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """What readers have logged so far."""
+    OF_THE_PROCESS.refill()
+    caplog.set_level(logging.WARNING, "reader_client")
+    return lambda: [each.getMessage() for each in caplog.records if each.name == "reader_client"]

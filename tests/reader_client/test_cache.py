@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from reader_client.mark_cache import MARKS_PER_PAGE, MARKS_PER_PAGE_LEAST, MarkCache
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig, TimeDomain
-from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.core.time_index import bound_at
@@ -80,45 +79,6 @@ def test_a_cached_window_equals_a_search_over_all_marks(
         assert found == time_window(listed, GRAPH.cut(position), None) or (found is None and not steps)
         for segment, offset in position.items():
             assert cache.bound(segment, offset) == bound_at(listed, segment, offset)
-
-
-@given(STEPS, WALK, st.integers(1, 5))
-def test_few_kept_marks_tell_the_same_or_nothing(
-    steps: list[tuple[int, int]], walk: list[tuple[int, int]], keep: int
-) -> None:
-    cache, listed = filled(steps, keep_marks=keep)
-    position = {"0": 0, "1": 0}
-    for which, by in walk:
-        position[str(which)] = max(0, position[str(which)] + by)
-        found = cache.window(position)
-        assert found is None or found == time_window(listed, GRAPH.cut(position), None)
-
-
-@given(STEPS.filter(bool), st.data())
-def test_no_window_goes_back_however_far_cached_marks_lag(steps: list[tuple[int, int]], data: st.DataObject) -> None:
-    _, listed = filled(steps)
-    marks = [wire(mark.seq, dict(mark.cut.items())) for mark in listed]
-    cache, made = MarkCache(""), 1
-    cache.describe(described(marks[0]))
-    cache.take(MarksPage((marks[0],), "1"))
-    told: list[tuple[Cut, TimeWindow]] = []
-    for _ in range(data.draw(st.integers(1, 8))):
-        made = data.draw(st.integers(made, len(marks)))
-        page = data.draw(st.integers(cache.after, made))
-        cache.take(MarksPage(tuple(marks[cache.after : page]), "1"))
-        position = {"0": data.draw(st.integers(0, 20)), "1": data.draw(st.integers(0, 20))}
-        cut = GRAPH.cut(position)
-        calls = time_window(MarkChain(listed[seq] for seq in range(1, made + 1)), cut, None)
-        window = cache.window(position)
-        if window is None or data.draw(st.booleans()):  # a stale cache takes a call, too
-            window = calls
-            cache.note_window(position, window)
-        for before, earlier in told:
-            if before.le(cut):
-                assert earlier.lower is None or (window.lower is not None and window.lower >= earlier.lower)
-            if cut.le(before) and earlier.upper is not None:
-                assert window.upper is not None and window.upper <= earlier.upper
-        told.append((cut, window))
 
 
 def test_an_upper_bound_from_a_call_is_not_withdrawn() -> None:

@@ -17,8 +17,8 @@ from strandline.client.http import Connection, HttpTransport
 from strandline.client.retry import NotReached, Outcome, Patience
 from strandline.core.config import TimeDomain
 from strandline.core.note import Note
-from strandline.errors import ControllerAway, Invalid, InvalidConfig, WrongDomain
-from tests.reader_client.event_readers import QUICK, WAIT_S, next_of, reading, time_of, told, until
+from strandline.errors import ControllerAway, Invalid, WrongDomain
+from tests.reader_client.event_readers import QUICK, WAIT_S, next_of, read, reading, time_of, told, until
 from tests.served import AT_ONCE
 
 # -- items -------------------------------------------------------------------------------------------------------------
@@ -72,8 +72,6 @@ def test_a_time_domain_that_the_stream_does_not_have_is_refused(written: Any) ->
     written = written()
     with pytest.raises(WrongDomain, match="ingestion"), reading(written, written.group(), time_domain="ingestion"):
         pass
-    with pytest.raises(InvalidConfig, match="processing"):
-        EventReader("http://there", "g", "r1", {}, time_domain="wall")
 
 
 def test_in_the_ingestion_domain_time_goes_on_over_a_stream_at_rest(written: Any) -> None:
@@ -98,6 +96,22 @@ def test_watermarks_have_keys(written: Any) -> None:
         event, *watermarks = [next_of(reader) for _ in range(3)]
     assert isinstance(event, EventItem) and (event.times, event.time) == ({"order": 5, "ship": 6}, None)
     assert watermarks == [WatermarkItem(50, "order"), WatermarkItem(40, "ship")]
+
+
+def test_late_events_can_go_to_an_output_of_their_own(written: Any) -> None:
+    """An event at 3 comes after 10 was noted: by a writer that did not keep its word."""
+    written, late = written(1), list[int | None]()
+    written.write(("0", 5))
+    written.note(10)
+    options: dict[str, Any] = {"event_time": time_of, "on_late": lambda item: late.append(item.time)}
+    with reading(written, written.group(), **options) as reader:
+        assert until(reader, 5) == [5]
+        while reader.window is None or reader.window.watermarks.get("") != 10:
+            reader.read(20)
+        written.write(("0", 3), ("0", 10), ("0", 12), ("0", 4))  # 10 is the watermark itself
+        assert until(reader, 12) == [10, 12]
+        assert read(reader, 50) == []
+        assert (late, reader.late.total, reader.positions) == ([3, 4], 2, {written.stream: {"0": 5}})
 
 
 # -- what fails --------------------------------------------------------------------------------------------------------

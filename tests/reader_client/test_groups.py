@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -37,38 +38,27 @@ def group(group_of: Any, stream: str) -> Any:
     return group
 
 
-def test_creating_a_group_twice_makes_one(group_of: Any, stream: str) -> None:
+def test_a_group_is_made_once_and_starts_at_the_head_or_where_it_is_told_to(group_of: Any, stream: str) -> None:
     group = group_of()
     assert group.create([stream]) is True
     assert group.create([stream]) is False
-
-
-def test_a_setting_that_a_group_cannot_have_is_refused_by_its_name(group_of: Any, stream: str) -> None:
-    with pytest.raises(InvalidConfig, match="on_all_idle cannot be 'jmp'"):
-        group_of("g").create([stream], on_all_idle="jmp")
-
-
-@pytest.mark.parametrize("start", ["head", {"time": 100}, 100])
-def test_a_start_that_is_none_is_refused_with_those_that_there_are(group_of: Any, stream: str, start: Any) -> None:
-    group = group_of()
-    with pytest.raises(InvalidConfig, match=r"start cannot be .*: FromHead"):
-        group.create([stream], start=start)
-    group.create([stream])
-    with pytest.raises(InvalidConfig, match=r"start cannot be .*: FromHead"):
-        group.change(start=start)
-
-
-def test_a_new_group_stands_at_the_head(group: Any, stream: str) -> None:
     window = group.get_time_window().streams[stream]
     assert (window.lower, window.upper, dict(window.position)) == (None, 100, {})
+    for where in (FromPositions({stream: {"0": 5, "1": 5}}), FromTime(100)):
+        group = group_of()
+        group.create([stream], start=where)
+        assert group.get_time_window().streams[stream].lower == 100
 
 
-@pytest.mark.parametrize("start", ["positions", "time"])
-def test_a_group_starts_where_it_is_told_to(group_of: Any, stream: str, start: str) -> None:
+def test_a_setting_or_a_start_that_a_group_cannot_have_is_refused_by_its_name(group_of: Any, stream: str) -> None:
+    with pytest.raises(InvalidConfig, match="on_all_idle cannot be 'jmp'"):
+        group_of("g").create([stream], on_all_idle="jmp")
     group = group_of()
-    where = FromPositions({stream: {"0": 5, "1": 5}}) if start == "positions" else FromTime(100)
-    group.create([stream], start=where)
-    assert group.get_time_window().streams[stream].lower == 100
+    group.create([stream])
+    for start in ("head", {"time": 100}, 100):
+        for call in (partial(group_of().create, [stream]), group.change):
+            with pytest.raises(InvalidConfig, match=r"start cannot be .*: FromHead"):
+                call(start=start)
 
 
 def test_the_window_of_a_group_combines_what_its_readers_report(group: Any, stream: str) -> None:
@@ -82,7 +72,7 @@ def test_the_window_of_a_group_combines_what_its_readers_report(group: Any, stre
     assert group.get_time_window().streams[stream].lower == 100
 
 
-def test_what_is_wrong_is_the_typed_error(group_of: Any, stream: str) -> None:
+def test_what_is_wrong_is_the_typed_error(group_of: Any, group: Any, stream: str) -> None:
     with pytest.raises(UnknownGroup) as raised:
         group_of("nobodys").get_time_window()
     assert raised.value.group == "nobodys"
@@ -92,14 +82,14 @@ def test_what_is_wrong_is_the_typed_error(group_of: Any, stream: str) -> None:
         group_of().register("r/1")
     with pytest.raises(InvalidName):
         ReaderGroup("http://there", "a group")
-
-
-def test_a_reader_that_asks_for_wrong_things_is_told_of_no_notes(group: Any, stream: str) -> None:
-    reader = group.register("r1", {stream: {"0": 30}})
+    reader = group.register("r1", {stream: {"0": 30}})  # who is told of no notes
     with pytest.raises(PositionWentBack, match=r"^'r1' gave offset 20 in segment '0', but has given 30 before"):
         reader.report({stream: {"0": 20}})
     with pytest.raises(InvalidConfig, match=r"^most cannot be -1: a whole number from 0 up"):
         reader.acquire(-1)
+    group.delete()
+    with pytest.raises(UnknownGroup):
+        group.get_time_window()
 
 
 def test_a_reader_acquires_and_releases_over_its_own_object(group_of: Any, stream: str) -> None:
@@ -136,15 +126,10 @@ def test_a_group_describes_its_streams_readers_and_lag(group_of: Any, stream: st
     assert (lags["0"].behind_ms, lags["0"].reader, lags["1"].behind_ms, lags["1"].reader) == (0, "r1", None, None)
 
 
-def test_a_group_that_was_deleted_is_gone(group: Any, stream: str) -> None:
-    group.delete()
-    with pytest.raises(UnknownGroup):
-        group.get_time_window()
-
-
-@pytest.mark.parametrize("time", ["2026", True, 1.5])
-def test_what_is_no_time_is_refused_where_one_is_taken(group_of: Any, controller: Any, stream: str, time: Any) -> None:
+def test_what_is_no_time_is_refused_where_one_is_taken(group_of: Any, controller: Any, stream: str) -> None:
     with TimeWindows(controller.url, stream) as windows:
         for call in (windows.position_at, windows.marks_at, windows.wait_until, group_of().position_at, FromTime):
-            with pytest.raises(InvalidConfig, match=r"time cannot be .*: a whole number of milliseconds"):
-                call(time)
+            time: Any
+            for time in ("2026", True, 1.5):
+                with pytest.raises(InvalidConfig, match=r"time cannot be .*: a whole number of milliseconds"):
+                    call(time)

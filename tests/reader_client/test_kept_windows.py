@@ -302,32 +302,21 @@ def test_acknowledging_when_windows_close_holds_no_time_and_loses_nothing(writte
     assert [each.events for each in again.finish()] == [(12, 13)]
 
 
-def test_a_state_of_a_stream_that_was_created_again_is_refused(written: Any) -> None:
-    written, windows = ten(written), EventWindows[int](Tumbling(10))
-    with reading(written, written.group(), **options(windows)) as reader:
-        take(reader, windows, 7)
-        state = ReaderState.from_json(reader.save().to_json())
-    written.controller.run(calls.delete_stream(written.stream))
-    written.controller.run(calls.create_stream(written.stream, 1, AT_ONCE))
-    group = written.group()
-    for again in ({"state": state}, {"recall": lambda stream, segment: state}):
-        anew: EventWindows[int] = EventWindows(Tumbling(10))
-        with (
-            pytest.raises(StreamRecreated, match="Begin anew in the present stream"),
-            reading(written, group, **options(anew, **again)),
-        ):
-            pass
-
-
-def test_a_state_of_another_group_is_refused(written: Any) -> None:
+def test_a_state_of_another_group_or_of_a_stream_that_was_created_again_is_refused(written: Any) -> None:
     written, windows = ten(written), EventWindows[int](Tumbling(10))
     group, other = written.group(), written.group()
     with reading(written, group, **options(windows)) as reader:
         take(reader, windows, 7)
         state = ReaderState.from_json(reader.save().to_json())
-    for again in ({"state": state}, {"recall": lambda stream, segment: state}):
-        with (
-            pytest.raises(StateOfAnotherGroup, match=f"of group '{group}'.* of group '{other}'"),
-            reading(written, other, **options(EventWindows[int](Tumbling(10)), **again)),
-        ):
-            pass
+
+    def refused(error: type[Exception], told: str) -> None:
+        for again in ({"state": state}, {"recall": lambda stream, segment: state}):
+            anew: EventWindows[int] = EventWindows(Tumbling(10))
+            with pytest.raises(error, match=told), reading(written, other, **options(anew, **again)):
+                pass
+
+    refused(StateOfAnotherGroup, f"of group '{group}'.* of group '{other}'")
+    written.controller.run(calls.delete_stream(written.stream))
+    written.controller.run(calls.create_stream(written.stream, 1, AT_ONCE))
+    other = written.group()
+    refused(StreamRecreated, "Begin anew in the present stream")

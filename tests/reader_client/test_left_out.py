@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,21 +12,12 @@ import pytest
 from reader_client import EventReader, ReaderGroup, ReaderState, Tumbling, WatermarkItem
 from strandline.client import calls
 from strandline.core.note import Note
-from strandline.errors import InvalidConfig, WritersLeftOut
-from strandline.paced_log import OF_THE_PROCESS
+from strandline.errors import WritersLeftOut
 from tests.reader_client.event_readers import QUICK, next_of, read, reading, time_of, until
 from tests.served import AT_ONCE
 
 OPTIONS: dict[str, Any] = {"time_domain": "event", "event_time": time_of, **QUICK}
 TWO_WRITERS = replace(AT_ONCE, min_writers=2)
-
-
-@pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """What readers have logged so far."""
-    OF_THE_PROCESS.refill()
-    caplog.set_level(logging.WARNING, "reader_client")
-    return lambda: [each.getMessage() for each in caplog.records if each.name == "reader_client"]
 
 
 def shown(window: Any) -> tuple[int, list[int], tuple[str, ...]]:
@@ -61,29 +51,17 @@ def b_is_back(world: Any) -> None:
     world.note(30, "a")
 
 
-def test_a_window_names_the_writers_that_marks_up_to_its_end_left_out(written: Any, tmp_path: Path) -> None:
-    world = begun(written)
-    with reading(world, world.group(), **OPTIONS) as reader:
-        windows = reader.windows(Tumbling(10), state=tmp_path / "state")
-        first = next(windows)
-        assert (shown(first), first.complete) == ((0, [3, 5], ()), True)
-        goes_on_without_b(world)
-        second = next(windows)
-        assert (shown(second), second.complete) == ((10, [12], ("b",)), False)
-        b_is_back(world)
-        world.seal()
-        assert [shown(each) for each in windows] == [(30, [31, 32], ())]
-
-
-def test_the_log_says_once_when_marks_begin_and_cease_to_leave_a_writer_out(
+def test_a_window_and_the_log_once_name_the_writers_that_marks_up_to_its_end_left_out(
     written: Any, tmp_path: Path, lines: Callable[[], list[str]]
 ) -> None:
     world = begun(written)
     with reading(world, world.group(), **OPTIONS) as reader:
         windows = reader.windows(Tumbling(10), state=tmp_path / "state")
-        next(windows)
+        first = next(windows)
+        assert (shown(first), first.complete, lines()) == ((0, [3, 5], ()), True, [])
         goes_on_without_b(world)
-        next(windows)
+        second = next(windows)
+        assert (shown(second), second.complete) == ((10, [12], ("b",)), False)
         began = (
             f"stream {world.stream!r}: marks leave out b from 1970-01-01T00:00:00.020Z on: windows that close now may "
             "lack what they wrote at 1970-01-01T00:00:00.010Z or later"
@@ -93,7 +71,8 @@ def test_the_log_says_once_when_marks_begin_and_cease_to_leave_a_writer_out(
         world.write(("0", 41))
         world.note(40, "b")
         world.note(40, "a")
-        next(windows)
+        world.seal()
+        assert [shown(each) for each in windows] == [(30, [31, 32], ()), (40, [41], ())]
     ceased = f"stream {world.stream!r}: marks leave out b no longer, from 1970-01-01T00:00:00.0"
     assert [each.startswith(ceased) for each in lines() if "marks" in each] == [False, True]
 
@@ -196,10 +175,3 @@ def test_a_stream_that_is_set_aside_counts_as_one_whose_marks_leave_a_writer_out
             item = next_of(reader)
             assert isinstance(item, WatermarkItem)
             assert (item.watermark, item.complete, list(item.left_out.values())) == (20, False, [10])
-
-
-def test_what_to_do_without_a_writer_is_one_of_three_and_needs_a_watermark() -> None:
-    with pytest.raises(InvalidConfig, match=r"on_incomplete cannot be 'stop'.*\"go_on\", \"wait\", \"fail\""):
-        EventReader("http://there", "g", "r1", {}, time_domain="event", on_incomplete="stop")
-    with pytest.raises(InvalidConfig, match="time_domain"):
-        EventReader("http://there", "g", "r1", {}, on_incomplete="wait")

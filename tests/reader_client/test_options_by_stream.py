@@ -94,9 +94,16 @@ def test_a_mapping_has_exactly_the_streams_of_the_logs(name: str) -> None:
         ({"event_time": {"orders": "time"}}, "event_time cannot be 'time': a function"),
         ({"writer_of": 5}, "writer_of cannot be 5: a function"),
         ({"backlog": "x"}, "backlog cannot be 'x': GroupBacklog"),
+        ({"time_domain": "wall"}, "processing"),
+        ({"time_domain": "event", "on_late": print}, "event_time"),
+        (
+            {"time_domain": "event", "on_incomplete": "stop"},
+            r"on_incomplete cannot be 'stop'.*\"go_on\", \"wait\", \"fail\"",
+        ),
+        ({"on_incomplete": "wait"}, "time_domain"),
     ],
 )
-def test_what_is_no_state_and_no_function_is_refused_at_once(options: dict[str, Any], wrong: str) -> None:
+def test_what_no_reader_can_do_is_refused_at_once(options: dict[str, Any], wrong: str) -> None:
     with pytest.raises(InvalidConfig, match=wrong):
         reader_with({"orders": LOG}, options)
 

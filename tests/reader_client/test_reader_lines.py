@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ from strandline.logs import Event
 from strandline.logs.errors import NotInLog
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
-from strandline.paced_log import OF_THE_PROCESS
 from tests.reader_client.event_readers import QUICK, next_of, reading, time_of, until
 
 OPTIONS: dict[str, Any] = {"time_domain": "event", "event_time": time_of, **QUICK}
@@ -30,14 +28,6 @@ class Hours:
 
     def __call__(self) -> float:
         return time.monotonic() * 1_000 + self.ahead_ms
-
-
-@pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """What readers have logged so far."""
-    OF_THE_PROCESS.refill()
-    caplog.set_level(logging.WARNING, "reader_client")
-    return lambda: [each.getMessage() for each in caplog.records if each.name == "reader_client"]
 
 
 def test_late_events_are_named_at_once_and_counted_once_a_minute_and_at_the_end(

@@ -190,25 +190,17 @@ def test_a_reader_goes_on_from_its_saved_state_with_its_bound(
     second.close()
 
 
-def test_a_closed_reader_cannot_be_used(written: Any) -> None:
+def test_a_reader_needs_a_log_for_each_stream_and_reports_more_often_than_it_may_be_silent_until_it_is_closed(
+    written: Any,
+) -> None:
     written = written(1)
+    group = written.group(reader_timeout_ms=200)
+    with pytest.raises(InvalidConfig, match="reader_timeout_ms, 200"), reading(written, group, report_ms=200):
+        pass
+    with pytest.raises(InvalidConfig, match="a log for each stream"):
+        EventReader(written.controller.connection, group, "r1", {}).read(0)
     with reading(written, written.group()) as reader:
         pass
     with pytest.raises(ReaderClosed):
         reader.read(0)
     reader.close()
-
-
-def test_a_reader_reports_more_often_than_it_may_be_silent(written: Any) -> None:
-    written = written(1)
-    with (
-        pytest.raises(InvalidConfig, match="reader_timeout_ms, 200"),
-        reading(written, written.group(reader_timeout_ms=200), report_ms=200),
-    ):
-        pass
-
-
-def test_every_stream_of_the_group_needs_a_log(written: Any) -> None:
-    written = written(1)
-    with pytest.raises(InvalidConfig, match="a log for each stream"):
-        EventReader(written.controller.connection, written.group(), "r1", {}).read(0)

@@ -56,12 +56,7 @@ def test_a_patient_client_gets_over_each_of_them(controller: InProcessController
     note(controller.connection(faults), stream)
     assert was_noted(controller, stream)
     assert [request.method for request in faults.requests] == ["POST"] * 3
-
-
-def test_an_answer_that_takes_less_than_the_client_waits_is_only_late(
-    controller: InProcessController, stream: str
-) -> None:
-    faults = Faults(Slow(ATTEMPT_DEFAULT_MS))
+    faults = Faults(Slow(ATTEMPT_DEFAULT_MS))  # which is only late
     note(controller.connection(faults, patience=HASTY), stream)
     assert len(faults.requests) == 1
 
