@@ -132,17 +132,6 @@ def test_streams_are_spread_over_the_addresses() -> None:
     assert len(first) == 3 and min(first.values()) > 60
 
 
-@given(ADDRESSES, FAILURES, FAILURES)
-def test_an_address_comes_first_until_it_fails_itself(
-    addresses: tuple[str, ...], failures: list[int], more: list[int]
-) -> None:
-    choice = after(addresses, failures)
-    first, *others = choice.in_order()
-    for number in more if others else ():
-        choice.leave(others[number % len(others)])
-    assert choice.in_order()[0] == first
-
-
 @given(ADDRESSES, FAILURES)
 def test_an_address_that_failed_comes_last_however_often_that_is_reported(
     addresses: tuple[str, ...], failures: list[int]

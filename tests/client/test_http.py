@@ -20,8 +20,6 @@ from strandline.errors import AnswerTooLarge, ControllerAway, InvalidConfig, Ove
 from strandline.wire.problems import to_problem
 from tests.client.conftest import GET, QUICK, SILENT_MS, Flavour, no_pause
 
-MARKS = Request(method="GET", path="/v1/streams/orders/marks", repeatable=True)
-
 
 def call() -> Call[object]:
     return ask("POST", "/v1/x?y=1", json.loads, {"a": 1}, repeatable=True)
@@ -96,36 +94,27 @@ def test_calls_share_one_connection_and_get_over_a_lost_answer_and_a_redirect_is
     assert {received.body for received in scripted.received} == {b'{"a":1}'}
 
 
-def test_an_answer_that_others_overtook_makes_what_was_seen_no_older() -> None:
-    seen: list[str | None] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        seen.append(request.headers.get("strandline-seen"))
-        if len(seen) == 1:
-            transport.send(MARKS, SILENT_MS)  # as another thread does meanwhile
-            return httpx.Response(200, headers={"strandline-version": "id-6"}, content=b"{}")
-        return httpx.Response(200, headers={"strandline-version": "id-9"}, content=b"{}")
-
-    transport = HttpTransport("http://127.0.0.1:1", client=lambda: httpx.Client(transport=httpx.MockTransport(answer)))
-    for _ in range(2):
-        transport.send(MARKS, SILENT_MS)
-    transport.close()
-    assert seen == [None, None, "id-9"]
-
-
-def test_of_too_many_streams_those_asked_about_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_seen_gets_no_older_by_an_answer_that_others_overtook_and_is_kept_of_the_streams_asked_about_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("strandline.client.http.SEEN_KEPT", 2)
     seen: list[str | None] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         seen.append(request.headers.get("strandline-seen"))
-        return httpx.Response(200, headers={"strandline-version": "id-1"}, content=b"{}")
+        if len(seen) == 1:
+            transport.send(request_about("a"), SILENT_MS)  # as another thread does meanwhile
+            return httpx.Response(200, headers={"strandline-version": "id-6"}, content=b"{}")
+        return httpx.Response(200, headers={"strandline-version": "id-9"}, content=b"{}")
+
+    def request_about(stream: str) -> Request:
+        return Request(method="GET", path=f"/v1/streams/{stream}/marks", repeatable=True)
 
     transport = HttpTransport("http://127.0.0.1:1", client=lambda: httpx.Client(transport=httpx.MockTransport(answer)))
-    for stream in "abacab":
-        transport.send(Request(method="GET", path=f"/v1/streams/{stream}/marks", repeatable=True), SILENT_MS)
+    for stream in "aabacab":
+        transport.send(request_about(stream), SILENT_MS)
     transport.close()
-    assert seen == [None, None, "id-1", None, "id-1", None]
+    assert seen == [None, None, "id-9", None, "id-9", None, "id-9", None]
 
 
 def test_https_at_a_port_with_http_is_named_at_once(flavour: Flavour) -> None:

@@ -61,6 +61,8 @@ def test_what_is_under_way_is_in_no_position_and_in_no_end(log: ScriptedLog) -> 
 
 def test_a_flush_waits_for_the_test_to_acknowledge(log: ScriptedLog) -> None:
     writer = log.writer(Acknowledge.BY_HAND)
+    with pytest.raises(TimeoutError, match="no thread began to flush"):
+        writer.wait_for_flush(timeout_s=0.01)
     writer.append([event(b"a")])
     flushed: list[dict[str, int]] = []
     thread = threading.Thread(target=lambda: flushed.append(writer.flush()))
@@ -70,11 +72,6 @@ def test_a_flush_waits_for_the_test_to_acknowledge(log: ScriptedLog) -> None:
     writer.acknowledge()
     thread.join()
     assert flushed == [{"0": 1}]
-
-
-def test_waiting_for_a_flush_that_does_not_come_ends(log: ScriptedLog) -> None:
-    with pytest.raises(TimeoutError, match="no thread began to flush"):
-        log.writer(Acknowledge.BY_HAND).wait_for_flush(timeout_s=0.01)
 
 
 def test_an_append_that_fails_is_told_of_once_and_never_was(log: ScriptedLog) -> None:
@@ -90,21 +87,18 @@ def test_an_append_that_fails_is_told_of_once_and_never_was(log: ScriptedLog) ->
     assert values(log) == [b"kept"]
 
 
-def test_a_refused_append_appends_nothing(log: ScriptedLog) -> None:
-    writer = log.writer()
+def test_a_refused_append_and_one_whose_segment_is_sealed_meanwhile_append_nothing(log: ScriptedLog) -> None:
+    writer = log.writer(Acknowledge.ON_FLUSH)
     writer.refuse(LogUnavailable(path="scripted", reason="disk full"))
     with pytest.raises(LogUnavailable, match="disk full"):
         writer.append([event(b"a")])
     writer.append([event(b"b")])
-    assert values(log) == [b"b"]
-
-
-def test_an_append_whose_segment_is_sealed_meanwhile_fails(log: ScriptedLog) -> None:
-    writer = log.writer(Acknowledge.ON_FLUSH)
+    writer.flush()
     writer.append([event(b"too late")])
     log.seal()
     with pytest.raises(NotAcknowledged, match="sealed"):
         writer.flush()
+    assert values(log) == [b"b"]
 
 
 def test_scaling_seals_segments_and_opens_their_successors(log: ScriptedLog) -> None:
@@ -121,18 +115,16 @@ def test_scaling_seals_segments_and_opens_their_successors(log: ScriptedLog) -> 
         writer.append([Event(b"d", key=b"any")])
 
 
-def test_offsets_at_which_no_event_stands_are_passed_over(log: ScriptedLog) -> None:
+def test_offsets_at_which_no_event_stands_are_passed_over_and_a_range_that_is_not_wholly_there_is_refused(
+    log: ScriptedLog,
+) -> None:
     writer = log.writer()
     writer.append([event(b"a")])
     log.skip("0", 2)
     assert writer.append([event(b"b")]) == {"0": 4}
     assert [row.offset for row in log.reader().rows("0", 0, 4)] == [0, 3]
-
-
-def test_a_range_that_is_not_wholly_there_is_refused(log: ScriptedLog) -> None:
-    log.writer().append([event(b"a")])
     with pytest.raises(NotInLog):
-        log.reader().rows("0", 0, 2)
+        log.reader().rows("0", 0, 5)
     with pytest.raises(UnknownSegment):
         log.reader().rows("7", 0, 0)
 

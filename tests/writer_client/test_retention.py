@@ -56,14 +56,29 @@ def _is_there(reader: SqliteLogReader, offset: int) -> bool:
         return False
 
 
-def test_truncation_removes_what_is_older_and_nothing_newer(controller: Any, log: SqliteLog) -> None:
+class _Refusing:
+    def truncate(self, head: Position) -> Position:
+        raise UnknownSegment(segment="0", known=())
+
+
+def test_truncation_removes_what_is_older_and_nothing_newer_also_after_an_interruption(
+    controller: Any, log: SqliteLog
+) -> None:
     stream = written(controller, log, newest=True)
+    assert truncate_before(controller.connection, stream, log, 50) == {}  # before the first mark there is nothing
+    with pytest.raises(UnknownSegment):
+        truncate_before(controller.connection, stream, _Refusing(), 500)
+    assert head_of(controller, stream) == {} and len(times_left(log)) == 9
 
-    assert truncate_before(controller.connection, stream, log, 500) == {"0": 4}
+    assert truncate_before(controller.connection, stream, log, 300) == {"0": 2}
+    assert times_left(log) == [300, 400, 500, 600, 700, 800, 900]
+    assert head_of(controller, stream) == {"0": 2}
 
+    log.truncate({"0": 4})  # and there it ended
+    for _ in range(2):
+        assert truncate_before(controller.connection, stream, log, 500) == {"0": 4}
     assert times_left(log) == [500, 600, 700, 800, 900]
     assert head_of(controller, stream) == {"0": 4}
-    assert truncate_before(controller.connection, stream, log, 500) == {"0": 4}
 
 
 def test_an_event_that_was_written_ahead_of_its_note_stays(controller: Any, log: SqliteLog) -> None:
@@ -80,31 +95,6 @@ def test_without_newest_it_is_refused_and_done_only_when_told_so(controller: Any
 
     assert truncate_before(controller.connection, stream, log, 550, newer_too=True) == {"0": 5}
     assert times_left(log) == [600, 700, 800, 900]
-
-
-def test_before_the_first_mark_there_is_nothing_to_remove(controller: Any, log: SqliteLog) -> None:
-    stream = written(controller, log, newest=True)
-    assert truncate_before(controller.connection, stream, log, 50) == {}
-    assert len(times_left(log)) == 9
-
-
-def test_an_interrupted_truncation_is_completed_when_repeated(controller: Any, log: SqliteLog) -> None:
-    stream = written(controller, log, newest=True)
-    log.truncate({"0": 4})  # and there it ended, the first time
-    assert truncate_before(controller.connection, stream, log, 500) == {"0": 4}
-    assert head_of(controller, stream) == {"0": 4}
-
-
-class _Refusing:
-    def truncate(self, head: Position) -> Position:
-        raise UnknownSegment(segment="0", known=())
-
-
-def test_where_the_log_refuses_the_stream_stays_as_it_is(controller: Any, log: SqliteLog) -> None:
-    stream = written(controller, log, newest=True)
-    with pytest.raises(UnknownSegment):
-        truncate_before(controller.connection, stream, _Refusing(), 500)
-    assert head_of(controller, stream) == {}
 
 
 def test_by_ingestion_time_what_had_come_before_goes_without_anybody_noting_newest(
