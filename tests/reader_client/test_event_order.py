@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from reader_client import EventReader, ReaderGroup
-from strandline.client import calls
-from strandline.core.note import Note
 from tests.reader_client.event_readers import next_of, reading, time_of
 
 
-def skewed(written: Any) -> Any:
+def skewed(written: Any, key: str = "") -> Any:
     """Segment 0 has ten times as many events as segment 1, over the same time; a mark for every step."""
     world = written()
     for at in range(0, 200, 10):
         world.write(*[("0", at + n) for n in range(10)], ("1", at + 5))
-        world.note(at + 10)
+        world.controller.note(world.stream, at + 10, world.log.end_offsets(), key)
     return world
 
 
@@ -30,26 +30,20 @@ def disorder_of(reader: EventReader) -> int:
     return behind
 
 
-def test_events_come_in_mark_order_only_when_ordered(written: Any) -> None:
-    written = skewed(written)
-    with reading(written, written.group()) as ordered, reading(written, written.group(), ordered=False) as unordered:
-        with_order, without = disorder_of(ordered), disorder_of(unordered)
-    assert with_order < without / 10
-
-
-def test_the_order_may_go_by_the_marks_of_another_key(written: Any) -> None:
-    written = written()
-    for at in range(0, 200, 10):
-        written.write(*[("0", at + n) for n in range(10)], ("1", at + 5))
-        times = {"ship": at + 10}
-        written.controller.run(
-            calls.note(written.stream, Note(writer="w1", times=times, position=written.log.end_offsets()))
-        )
+@pytest.mark.parametrize(
+    ("key", "by_marks", "not_by_marks"),
+    [("", {}, {"ordered": False}), ("ship", {"order_key": "ship"}, {})],
+    ids=["the marks", "those of another key"],
+)
+def test_events_come_in_mark_order_only_when_ordered(
+    written: Any, key: str, by_marks: dict[str, Any], not_by_marks: dict[str, Any]
+) -> None:
+    written = skewed(written, key)
     with (
-        reading(written, written.group(), order_key="ship") as ordered,
-        reading(written, written.group()) as by_default,
+        reading(written, written.group(), **by_marks) as ordered,
+        reading(written, written.group(), **not_by_marks) as unordered,
     ):
-        with_order, without = disorder_of(ordered), disorder_of(by_default)
+        with_order, without = disorder_of(ordered), disorder_of(unordered)
     assert with_order < without / 10
 
 

@@ -75,8 +75,13 @@ def test_open_windows_survive_a_restart_between_two_watermarks(written: Any, tmp
     assert found == [(10, [11, 15]), (20, [20])]
 
 
-def test_windows_may_have_keys_and_other_values_and_their_times_as_datetimes(sealed: Any, tmp_path: Path) -> None:
-    with reading(sealed, sealed.group(), **OPTIONS) as reader:
+def test_windows_may_have_keys_and_other_values_and_times_of_events_and_their_own_as_datetimes(
+    sealed: Any, tmp_path: Path
+) -> None:
+    def time_at(event: StoredEvent) -> datetime:
+        return datetime.fromtimestamp(time_of(event) / 1_000, UTC)
+
+    with reading(sealed, sealed.group(), **{**OPTIONS, "event_time": time_at}) as reader:
         windows = list(
             reader.windows(
                 Sliding(20, 10),
@@ -97,19 +102,6 @@ def test_the_asyncio_reader_has_them_too(sealed: Any, tmp_path: Path) -> None:
             return [shown(each) async for each in reader.windows(Tumbling(10), state=tmp_path / "state")]
 
     assert [start for start, _ in asyncio.run(run())] == [0, 10, 20]
-
-
-def test_the_time_of_an_event_may_be_a_datetime(written: Any, tmp_path: Path) -> None:
-    written = written(1)
-    written.write(("0", 3))
-    written.note(22)
-    written.seal()
-
-    def time_at(event: StoredEvent) -> datetime:
-        return datetime.fromtimestamp(time_of(event) / 1_000, UTC)
-
-    with reading(written, written.group(), **{**OPTIONS, "event_time": time_at}) as reader:
-        assert [shown(each) for each in reader.windows(Tumbling(10), state=tmp_path / "state")] == [(0, [3])]
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,6 @@ from strandline.testing import NOON, InProcessController, ManualClock, ScriptedL
 from writer_client import AsyncWriter, Writer
 
 
-def test_a_writer_and_a_reader_meet_in_it(controller: InProcessController, stream: str) -> None:
-    log = ScriptedLog()
-    connection = controller.connection()
-    with Writer(connection, stream, "w1", log=log.writer()) as writer:
-        writer.write([Event(b"x", segment="0")])
-        writer.note_time(NOON)
-        window = TimeWindows(connection, stream).get_time_window({"0": 1})
-    assert (window.lower, window.complete) == (NOON, True)
-
-
 def test_async_clients_use_it_from_a_loop_of_their_own(controller: InProcessController, stream: str) -> None:
     async def write_and_read() -> int | None:
         async with controller.async_connection() as connection:
@@ -52,38 +42,16 @@ def test_nothing_happens_before_time_is_let_pass(controller: InProcessController
     assert windows.get_time_window({"0": 2}).lower == NOON + 1
 
 
-@pytest.fixture
-def written(controller: InProcessController, stream: str) -> ScriptedLog:
-    """A log with two events of a stream that was sealed at once behind them."""
+def test_a_reader_of_events_reads_a_scripted_log_to_its_end(controller: InProcessController, stream: str) -> None:
     log = ScriptedLog(clock=controller.clock)
     with Writer(controller.connection(), stream, "w1", log=log.writer()) as writer:
         writer.write([Event(b"first", segment="0"), Event(b"second", segment="0")])
         writer.note_time(NOON)
     assert controller.request("POST", f"/v1/streams/{stream}/seal", json={"final": log.seal()}).status_code == 200
     ReaderGroup(controller.connection(), stream).create([stream])
-    return log
-
-
-def test_a_reader_of_events_reads_a_scripted_log_to_its_end(
-    controller: InProcessController, stream: str, written: ScriptedLog
-) -> None:
-    logs = {stream: written.reader()}
-    with EventReader(controller.connection(), stream, "r1", logs, time_domain="event") as reader:
+    with EventReader(controller.connection(), stream, "r1", {stream: log.reader()}, time_domain="event") as reader:
         items = [item.event.value if isinstance(item, EventItem) else item.watermark for item in reader]
     assert items == [b"first", b"second", NOON]
-
-
-def test_a_silent_writer_holds_time_until_its_timeout_only(controller: InProcessController) -> None:
-    controller.create_stream("silence", config=StreamConfig(mark_interval_ms=0, writer_timeout_ms=10_000))
-    connection = controller.connection()
-    windows = TimeWindows(connection, "silence")
-    Writer(connection, "silence", "silent").note_time(NOON, {"0": 1})
-    controller.pass_time(5_000)
-    Writer(connection, "silence", "lively").note_time(NOON + 5_000, {"0": 2})
-    controller.pass_time(4_999)
-    assert [mark.time for mark in windows.marks().marks] == [NOON]
-    controller.pass_time(2)
-    assert [(mark.time, mark.excluded) for mark in windows.marks().marks] == [(NOON, ()), (NOON + 5_000, ("silent",))]
 
 
 def test_deadlines_on_the_way_have_their_own_moments(controller: InProcessController) -> None:

@@ -17,38 +17,27 @@ def to(segment: str, *values: bytes) -> list[Event]:
 
 
 def test_a_writer_with_nothing_to_write_idles_and_later_registers(
-    controller: Any, make_any: Any, late_log: Any, wire: Any
+    controller: Any, make_any: Any, make_writer: Any, late_log: Any, wire: Any
 ) -> None:
     stream = controller.stream()
     with make_any(stream, log=late_log, wire=wire, idle_after_ms=SOON) as writer:
-        writer.write(to("0", b"90"))
         writer.note_time(100)
+        writer.write(to("0", b"150"))  # and no note after it
         wait_until_idle(controller, stream)
-        writer.write(to("0", b"110"))
+        other = make_writer(stream, "w2")
+        (mark,) = other.note_time(200, {"1": 7}).marks  # it holds no time, and is covered
+        assert (mark.time, mark.cut, mark.complete) == (200, {"0": 1, "1": 7}, True)
+        writer.write(to("0", b"210"))
         appended, registered = (
             max(at for at, line in enumerate(wire.happened) if line == wanted)
             for wanted in ("append", "PUT writers/w1")
         )
         idled = wire.happened.index("POST writers/w1/idle?epoch=1")
         assert idled < registered < appended
-        assert writer.floors == {"": 100}
-        writer.note_time(120)
-    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(100, {"0": 1}), (120, {"0": 2})]
-
-
-def test_an_idle_writer_holds_no_time_and_is_covered(
-    controller: Any, make_any: Any, make_writer: Any, late_log: Any
-) -> None:
-    stream = controller.stream()
-    with make_any(stream, log=late_log, idle_after_ms=SOON) as writer:
-        writer.note_time(100)
-        writer.write(to("0", b"150"))  # and no note after it
-        wait_until_idle(controller, stream)
-        other = make_writer(stream, "w2")
-        other.note_time(200, {"1": 7})
-        (mark,) = [mark for mark in controller.marks(stream) if mark.time == 200]
-        assert mark.cut == {"0": 1, "1": 7}
-        assert mark.complete
+        assert writer.floors == {"": 200}
+        writer.note_time(220)
+    other.note_time(220, {"1": 7})
+    assert [(mark.time, mark.cut) for mark in controller.marks(stream)][-1] == (220, {"0": 2, "1": 7})
 
 
 def test_the_clock_rests_with_its_writer_and_goes_on_with_it(controller: Any, make_any: Any, late_log: Any) -> None:
