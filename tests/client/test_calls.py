@@ -34,13 +34,10 @@ def answered(call: Call[Any], status: int, body: object, headers: dict[str, str]
     raise AssertionError("the call asked for more")
 
 
-def test_only_acquiring_is_not_repeatable() -> None:
+def test_only_acquiring_is_not_repeatable_and_a_wait_is_told_to_who_sends() -> None:
     assert not sent(group_calls.acquire("g", "r1", 2, 5)).repeatable
     assert sent(calls.note("orders", NOTE)).repeatable
     assert sent(calls.close("orders", "w1", 3)).repeatable
-
-
-def test_a_wait_is_told_to_who_sends() -> None:
     assert sent(calls.marks("orders", wait_ms=700)).wait_ms == 700
 
 

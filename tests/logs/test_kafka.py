@@ -156,7 +156,9 @@ class TestExistingProducers:
         with KafkaLogReader(kafka.servers, topic) as reader:
             assert [(each.key, each.value) for each in reader.rows("0", 0, 2)] == [(b"key", b"value"), (None, b"alone")]
 
-    def test_what_the_producer_refuses_is_not_waited_for(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+    def test_what_the_producer_refuses_or_has_no_room_for_is_not_waited_for(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
         topic = new_topic(1)
         producer = TrackedProducer(kafka.client)
         with pytest.raises(TypeError):
@@ -165,9 +167,9 @@ class TestExistingProducers:
             producer.produce_batch(topic, [{"value": object()}])
         assert producer.log(topic).flush() == {}
 
-    def test_a_full_queue_raises_and_its_event_is_not_awaited(self) -> None:
-        settings = {"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 2, "log_level": 0}
-        producer = TrackedProducer(settings)
+        producer = TrackedProducer(
+            {"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 2, "log_level": 0}
+        )
         for _ in range(2):
             producer.produce("orders", b"taken")
         with pytest.raises(BufferError):
@@ -223,15 +225,20 @@ class TestExistingProducers:
 
 
 class TestAppends:
-    def test_a_missing_topic_is_named(self, kafka: Kafka) -> None:
+    def test_a_missing_topic_is_named_and_a_log_is_idempotent_and_has_transactions_only_with_an_id(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
         with pytest.raises(TopicMissing, match="'nowhere'"):
             KafkaLog.connect(kafka.servers, "nowhere")
         with pytest.raises(TopicMissing, match="'nowhere'"):
             KafkaLogReader(kafka.servers, "nowhere").end_offsets()
-
-    def test_a_log_stays_idempotent(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        topic = new_topic()
         with pytest.raises(InvalidSetting, match=r"enable\.idempotence"):
-            KafkaLog.connect(kafka.servers, new_topic(), settings={"enable.idempotence": False})
+            KafkaLog.connect(kafka.servers, topic, settings={"enable.idempotence": False})
+        with KafkaLog.connect(kafka.servers, topic) as log:
+            with pytest.raises(InvalidSetting, match=r"transactional\.id"):
+                log.begin()
+            assert log.memo("w1") is None
 
     @pytest.mark.parametrize("used", [False, True], ids=["new producer", "producer that has sent"])
     def test_partitions_added_meanwhile_are_segments_at_once(
@@ -359,12 +366,6 @@ class TestTransactions:
                     log.append(events(b"a"))
             log.append(events(b"b"))
         assert read_all(kafka, topic) == {"0": [b"b"]}
-
-    def test_without_a_transactional_id_there_are_none(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
-        with KafkaLog.connect(kafka.servers, new_topic()) as log:
-            with pytest.raises(InvalidSetting, match=r"transactional\.id"):
-                log.begin()
-            assert log.memo("w1") is None
 
 
 class TestReading:

@@ -92,13 +92,21 @@ def test_what_is_wrong_is_the_typed_error(group_of: Any, group: Any, stream: str
         group.get_time_window()
 
 
-def test_a_reader_acquires_and_releases_over_its_own_object(group_of: Any, stream: str) -> None:
+def test_a_reader_acquires_and_releases_and_its_group_describes_it_with_its_lag(group_of: Any, stream: str) -> None:
     group = group_of()
-    group.create([stream], start=FromPositions({stream: {"0": 5, "1": 7}}))
+    start = FromPositions({stream: {"0": 10, "1": 5}})
+    group.create([stream], start=start, reader_timeout_ms=None, backlog_threshold_ms=7)
     reader = group.register("r1")
     assert reader.share == 2
-    assert reader.acquire(5) == {stream: {"0": 5, "1": 7}}
-    assert reader.release({stream: {"0": 6}}) == {stream: {"1": 7}}
+    assert reader.acquire(5) == {stream: {"0": 10, "1": 5}}
+    assert reader.release({stream: {"1": 6}}) == {stream: {"0": 10}}
+    described = group.describe()
+    assert (described.streams, described.reader_timeout_ms, described.backlog_threshold_ms) == ((stream,), None, 7)
+    assert [(each.reader, each.epoch, each.owned) for each in described.readers] == [
+        ("r1", reader.epoch, {stream: {"0": 10}})
+    ]
+    lags = group.lag().streams[stream]
+    assert (lags["0"].behind_ms, lags["0"].reader, lags["1"].behind_ms, lags["1"].reader) == (0, "r1", 100, None)
 
 
 def test_offline_puts_a_dead_readers_segments_back(group: Any, stream: str) -> None:
@@ -111,19 +119,6 @@ def test_a_group_says_where_reading_from_a_time_begins(group: Any, stream: str) 
     assert group.position_at(150) == {stream: PositionAt({"0": 5, "1": 5}, exact=False)}
     between = datetime.fromtimestamp(0.199, UTC) + timedelta(microseconds=500)
     assert group.position_at(between) == group.position_at(199) != group.position_at(200)
-
-
-def test_a_group_describes_its_streams_readers_and_lag(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream], reader_timeout_ms=None, backlog_threshold_ms=7)
-    reader = group.register("r1", {stream: {"0": 10}})
-    described = group.describe()
-    assert (described.streams, described.reader_timeout_ms, described.backlog_threshold_ms) == ((stream,), None, 7)
-    assert [(each.reader, each.epoch, each.owned) for each in described.readers] == [
-        ("r1", reader.epoch, {stream: {"0": 10}})
-    ]
-    lags = group.lag().streams[stream]
-    assert (lags["0"].behind_ms, lags["0"].reader, lags["1"].behind_ms, lags["1"].reader) == (0, "r1", None, None)
 
 
 def test_what_is_no_time_is_refused_where_one_is_taken(group_of: Any, controller: Any, stream: str) -> None:

@@ -69,51 +69,38 @@ def test_a_reader_lost_before_an_acquire_reads_its_segment_again(written: Any, m
         assert (hung.fenced, len(lost)) == (1, 1)
 
 
-def test_an_acquire_whose_answer_is_lost_is_not_made_again_and_its_segments_are_read(written: Any) -> None:
-    class Losing(HttpTransport):
-        acquired = 0
+class Disturbed(HttpTransport):
+    """The first registration arrives after the repeated one, and no answer to an acquire comes back."""
 
-        def send(self, request: Request, timeout_ms: float) -> Outcome:
-            outcome = super().send(request, timeout_ms)
-            if not request.path.endswith("/acquire"):
-                return outcome
-            self.acquired += 1
+    delayed: Request | None = None
+    acquired = 0
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        if request.method == "PUT" and "/readers/" in request.path and self.delayed is None:
+            self.delayed = request
             return AnswerLost("as the test wants it")
+        outcome = super().send(request, timeout_ms)
+        if request == self.delayed:  # the repeated one was answered
+            super().send(self.delayed, timeout_ms)
+        if not request.path.endswith("/acquire"):
+            return outcome
+        self.acquired += 1
+        return AnswerLost("as the test wants it")
 
+
+def test_a_late_registration_fences_nobody_and_a_lost_acquire_is_not_made_again_and_its_segments_are_read(
+    written: Any,
+) -> None:
     written = written(2)
     written.write(("0", 1), ("1", 2))
-    transport = Losing(written.controller.url)
+    transport = Disturbed(written.controller.url)
     logs = {written.stream: written.open()}
     with (
         Connection(written.controller.url, transport=transport) as connection,
         EventReader(connection, written.group(), "r1", logs, **QUICK) as reader,
     ):
         assert sorted(map(told, [next_of(reader), next_of(reader)]), key=str) == [1, 2]
-        assert transport.acquired == 1
-
-
-def test_a_first_registration_that_arrives_after_the_repeated_one_fences_nobody(written: Any) -> None:
-    class Delaying(HttpTransport):
-        delayed: Request | None = None
-
-        def send(self, request: Request, timeout_ms: float) -> Outcome:
-            if request.method == "PUT" and "/readers/" in request.path and self.delayed is None:
-                self.delayed = request
-                return AnswerLost("as the test wants it")
-            outcome = super().send(request, timeout_ms)
-            if request == self.delayed:  # the repeated one was answered
-                super().send(self.delayed, timeout_ms)
-            return outcome
-
-    written = written(1)
-    written.write(("0", 1))
-    transport = Delaying(written.controller.url)
-    with (
-        Connection(written.controller.url, transport=transport) as connection,
-        EventReader(connection, written.group(), "r1", {written.stream: written.open()}, **QUICK) as reader,
-    ):
-        assert told(next_of(reader)) == 1
-        assert transport.delayed is not None
+        assert transport.acquired == 1 and transport.delayed is not None
 
 
 def test_offline_takes_the_window_back_and_the_events_come_again(written_anywhere: Any) -> None:
