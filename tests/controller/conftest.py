@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, make_url, text
 
 from controller.limits import DEFAULT_LIMITS, Limits
 from tests.served import InProcess, ManualClock, OwnProcess, Shared, TwoControllers
@@ -26,6 +27,31 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
             url: str = request.getfixturevalue(each_kind)
             return url
     return tmp_path / "store.db"
+
+
+@pytest.fixture
+def elsewhere(database: Path | str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """Where another store of the same kind can be made."""
+    if str(database).startswith("postgresql"):
+        url: str = request.getfixturevalue("postgres").new_database()
+        return url
+    return f"sqlite:///{tmp_path / 'elsewhere.db'}"
+
+
+@pytest.fixture
+def beside(database: Path | str) -> Callable[..., None]:
+    """Runs statements in the test's store, behind the controller's back."""
+
+    def execute(*statements: str) -> None:
+        url = make_url(database if isinstance(database, str) else f"sqlite:///{database}")
+        kind = url.get_backend_name()
+        engine = create_engine(url if kind == "sqlite" else url.set(drivername="postgresql+psycopg"))
+        with engine.begin() as connection:
+            for statement in statements:
+                connection.execute(text(statement))
+        engine.dispose()
+
+    return execute
 
 
 ON_TWO = ("test_streams", "test_notes", "test_marks", "test_journal", "test_groups")  # what runs on two controllers

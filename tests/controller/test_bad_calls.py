@@ -192,6 +192,9 @@ def test_odd_values_are_taken_or_refused_and_refused_they_change_nothing(
         ("GET /v1/streams/s/marks?wait_ms=30001", b"", 422, "invalid_parameter"),
         ("GET /v1/streams/s/marks/at", b"", 422, "invalid_parameter"),
         ("GET /v1/streams/s/marks/at?time=9007199254740992", b"", 422, "invalid_parameter"),
+        ("GET /v1/streams/s/segments/9/time-index", b"", 422, "unknown_segment"),
+        ("GET /v1/streams/s/segments/0/time-index?token=9", b"", 422, "unknown_seq"),
+        ("GET /v1/streams/s/segments/0/time-index?from_offset=9007199254740992", b"", 422, "invalid_parameter"),
         ("GET /v1/streams/s/journal?after=x", b"", 422, "invalid_parameter"),
         ("GET /v1/reader-groups/t/journal", b"", 404, "unknown_group"),
         ("POST /v1/streams/s/writers/a/idle?epoch=0", b"", 422, "invalid_parameter"),
@@ -255,11 +258,11 @@ def test_the_refusal_names_the_field_its_value_and_what_would_be_right(
     assert (answer.status_code, answer.json()["detail"]) == (422, said)
 
 
-@pytest.mark.parametrize("body", [b"{}", b"null", b" "])
-def test_any_body_of_a_call_that_takes_none_is_refused(filled: Any, body: bytes) -> None:
-    answer = filled.request("DELETE", STREAM, content=body)
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_parameter")
-    assert f"body cannot be '{len(body)} bytes'" in answer.json()["detail"]
+def test_any_body_of_a_call_that_takes_none_is_refused(filled: Any) -> None:
+    for body in (b"{}", b"null", b" "):
+        answer = filled.request("DELETE", STREAM, content=body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_parameter")
+        assert f"body cannot be '{len(body)} bytes'" in answer.json()["detail"]
     idle = filled.request("POST", f"{STREAM}/writers/a/idle", content=b'{"epoch": 3}').json()["detail"]
     assert idle.endswith("none, and an epoch stands in the URL, as ?epoch=3")
     assert filled.request("DELETE", STREAM, content=b"").status_code == 204

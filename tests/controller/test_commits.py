@@ -11,7 +11,6 @@ import pytest
 from controller.commit.group_commit import Committer
 from controller.storage import schema
 from controller.storage.news import Found, Known
-from controller.storage.rows import StreamOrigin
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import CommitUnknown
@@ -22,6 +21,7 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided
 from tests.controller.world import unfollowed
+from tests.storage.loads import made
 
 
 class HeldStore:
@@ -69,8 +69,7 @@ class HeldStore:
 
     def stream(self, name: str) -> LoadedStream:
         config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
-        made = Stream(name, config, SegmentGraph.equal_shares(1, 0), now=0)
-        self.loaded[name] = LoadedStream(made, StreamOrigin("1", 0, None), watch=lambda _: None, status=lambda _: b"{}")
+        self.loaded[name] = made(Stream(name, config, SegmentGraph.equal_shares(1, 0), now=0))
         return self.loaded[name]
 
 

@@ -1,4 +1,5 @@
-"""What was counted of a stream outlives a restart: exactly after an orderly one, else to within a minute."""
+"""What was counted of a stream, and when each segment was last noted, outlives a restart: exactly after an orderly one,
+else to within a minute."""
 
 from typing import Any
 
@@ -10,7 +11,7 @@ from tests.operations.scraping import scrape
 from tests.storage.loads import load_stream
 
 STREAM = "/v1/streams/s"
-CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 60_000}
+CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 60_000}
 NOTHING = {"notes": 0, "late_notes": 0, "refusals": {}, "incomplete_marks": 0}
 
 
@@ -27,6 +28,10 @@ def counted(controller: Any) -> dict[str, Any]:
     }
 
 
+def noted(controller: Any) -> dict[str, int | None]:
+    return {each["id"]: each["last_noted_at"] for each in controller.call("GET", STREAM)["segments"]}
+
+
 def refused(controller: Any, time: int) -> None:
     controller.call("POST", f"{STREAM}/notes", {"writer": "b", "time": time, "position": {}}, expect=409)
 
@@ -40,12 +45,13 @@ def test_counts_go_on_over_orderly_restarts_and_are_gone_with_their_stream(start
     controller.pass_time(60_000)
     controller.note("b", 20, {"0": 2})
     controller.note("a", 11, {"0": 3})
-    now = counted(controller)
+    now, last_noted = counted(controller), noted(controller)
+    assert last_noted == {"0": controller.clock.now, "1": None}
     assert now == {"notes": 4, "late_notes": 1, "refusals": {"time_went_back": 1}, "incomplete_marks": 1}
 
     for _ in range(2):
         controller = start(after_ms=5_000)
-        assert counted(controller) == now
+        assert (counted(controller), noted(controller)) == (now, last_noted)
         assert controller.call("GET", "/v1/status")["counts"]["notes"] == 4
         assert scrape(controller).value("stream_notes_total", stream="s") == 0  # as Prometheus expects it
 
@@ -58,7 +64,9 @@ def test_counts_go_on_over_orderly_restarts_and_are_gone_with_their_stream(start
     assert counted(controller) == NOTHING
 
 
-def test_a_crash_loses_what_was_counted_in_a_second_at_most(controller: Any) -> None:
+def test_a_crash_loses_the_counts_of_a_second_at_most_and_loading_none(
+    controller: Any,
+) -> None:
     controller.call("PUT", STREAM, CONFIG)
     controller.note("a", 1, {})
     controller.clock.now += 10 * STATUS_MS  # on a slow machine it is longer until the next: see STATUS_PART
@@ -66,15 +74,8 @@ def test_a_crash_loses_what_was_counted_in_a_second_at_most(controller: Any) -> 
     controller.clock.now += STATUS_MS - 1
     controller.note("a", 3, {})
 
-    assert controller.portal.call(stored, controller).counts.totals.notes == 2
-
-
-def test_a_stream_that_is_loaded_again_counts_nothing_twice(controller: Any) -> None:
-    controller.call("PUT", STREAM, CONFIG)
-    controller.note("a", 1, {})
-    controller.clock.now += STATUS_MS
-    controller.note("a", 2, {})
-    controller.note("a", 3, {})
+    as_stored = controller.portal.call(controller.app.state.controller.store.read, load_stream, "s")
+    assert as_stored.counts.totals.notes == 2
     controller.app.state.controller.streams.find_loaded("s").discard()
 
     assert counted(controller)["notes"] == 3
@@ -94,8 +95,3 @@ def test_of_very_many_writers_the_store_keeps_the_counts_of_those_with_the_great
     for _ in range(2):
         again.resume(counts.stored())
         assert (again.totals, again.late_by_writer[OTHER]) == (counts.totals, kept[OTHER])
-
-
-async def stored(controller: Any) -> Any:
-    """The stream as one would find it who loads it now."""
-    return await controller.app.state.controller.store.read(load_stream, "s")

@@ -1,12 +1,11 @@
 """Durable before answered: restarts, and a store that fails. What kills lose is tested in tests/chaos."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
 
 from tests.served import OwnProcess
 
@@ -16,35 +15,28 @@ pytestmark = pytest.mark.usefixtures("both_stores")
 CONFIG = {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None}
 
 
-@contextmanager
-def failing(database: str, table: str, when: str) -> Iterator[None]:
+@pytest.fixture
+def failing(database: str, beside: Any) -> Callable[[str, str], AbstractContextManager[None]]:
     """Lets the database itself refuse rows of a table."""
-    change(
-        database,
-        sqlite=[
-            f"CREATE TRIGGER refuse BEFORE INSERT ON {table} WHEN {when} BEGIN SELECT RAISE(ABORT, 'no room'); END"
-        ],
-        postgresql=[
-            "CREATE FUNCTION refuse() RETURNS trigger AS "
-            "$$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$ LANGUAGE plpgsql",
-            f"CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION refuse()",
-        ],
-    )
-    yield
-    change(database, sqlite=["DROP TRIGGER refuse"], postgresql=["DROP FUNCTION refuse CASCADE"])
 
+    @contextmanager
+    def refuse(table: str, when: str) -> Iterator[None]:
+        if database.startswith("sqlite"):
+            body = f"BEFORE INSERT ON {table} WHEN {when} BEGIN SELECT RAISE(ABORT, 'no room'); END"
+            beside(f"CREATE TRIGGER refuse {body}")
+            yield
+            beside("DROP TRIGGER refuse")
+        else:
+            body = "BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END"
+            trigger = f"BEFORE INSERT ON {table} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION refuse()"
+            beside(
+                f"CREATE FUNCTION refuse() RETURNS trigger AS $$ {body} $$ LANGUAGE plpgsql",
+                f"CREATE TRIGGER refuse {trigger}",
+            )
+            yield
+            beside("DROP FUNCTION refuse CASCADE")
 
-def change(database: str, *, sqlite: list[str], postgresql: list[str]) -> None:
-    """Changes a store behind the controller's back."""
-    url = make_url(database)
-    if url.get_backend_name() == "sqlite":
-        engine, statements = create_engine(url), sqlite
-    else:
-        engine, statements = create_engine(url.set(drivername="postgresql+psycopg")), postgresql
-    with engine.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
-    engine.dispose()
+    return refuse
 
 
 def everything(controller: Any) -> list[Any]:
@@ -72,12 +64,12 @@ def test_a_restart_in_order_changes_nothing(start: Any) -> None:
     assert everything(start()) == before
 
 
-def test_a_failed_commit_fails_every_caller_and_changes_no_memory(controller: Any) -> None:
+def test_a_failed_commit_fails_every_caller_and_changes_no_memory(controller: Any, failing: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("a", 100, {"0": 1})
     before = everything(controller)
 
-    with failing(controller.database, "mark", "NEW.time >= 666"):
+    with failing("mark", "NEW.time >= 666"):
         note = {"writer": "a", "time": 666, "position": {"0": 666}}  # the same from all: they come in any order
         calls = [controller.request_soon("POST", "/v1/streams/s/notes", json=note) for _ in range(3)]
         answers = [call.result(30) for call in calls]
@@ -105,7 +97,7 @@ CHANGES: tuple[tuple[str, str, object], ...] = (
 
 @pytest.mark.parametrize(("method", "path", "body"), CHANGES)
 def test_no_call_that_changes_a_stream_is_answered_before_its_commit(
-    controller: Any, method: str, path: str, body: object
+    controller: Any, failing: Any, method: str, path: str, body: object
 ) -> None:
     controller.call("PUT", "/v1/streams/s", {**CONFIG, "mark_interval_ms": None})
     controller.note("a", 100, {"0": 1})
@@ -113,7 +105,7 @@ def test_no_call_that_changes_a_stream_is_answered_before_its_commit(
     controller.call("POST", "/v1/streams/s/writers/x/exclude")
     before = everything(controller)
 
-    with failing(controller.database, "head", "true"):
+    with failing("head", "true"):
         controller.call(method, f"/v1/streams/s{path}", body, expect=503)
         assert everything(controller) == before
 
@@ -121,19 +113,19 @@ def test_no_call_that_changes_a_stream_is_answered_before_its_commit(
     assert everything(controller) != before
 
 
-def test_a_stream_whose_creation_failed_does_not_exist(controller: Any) -> None:
-    with failing(controller.database, "segment", "true"):
+def test_a_stream_whose_creation_failed_does_not_exist(controller: Any, failing: Any) -> None:
+    with failing("segment", "true"):
         controller.call("PUT", "/v1/streams/s", CONFIG, expect=503)
         controller.call("GET", "/v1/streams/s", expect=404)
 
     controller.call("PUT", "/v1/streams/s", CONFIG, expect=201)
 
 
-def test_a_mark_that_is_not_durable_is_shown_to_nobody(controller: Any) -> None:
+def test_a_mark_that_is_not_durable_is_shown_to_nobody(controller: Any, failing: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     waiting = controller.request_soon("GET", "/v1/streams/s/marks?wait_ms=30000")
 
-    with failing(controller.database, "mark", "NEW.time = 666"):
+    with failing("mark", "NEW.time = 666"):
         controller.call("POST", "/v1/streams/s/notes", {"writer": "a", "time": 666, "position": {}}, expect=503)
         assert controller.marks() == []
         window = controller.call("POST", "/v1/streams/s/time-window", {"position": {}})

@@ -46,22 +46,10 @@ def test_a_store_that_a_command_makes(folder: Path, words: list[str]) -> None:
     assert modes(folder)["store.db"] == 0o600
 
 
+@pytest.mark.usefixtures("store_url")
 def test_a_backup_and_what_is_restored_from_it(folder: Path, database: str, elsewhere: str) -> None:
     assert main(["migrate", "--database", database]) == 0
     assert main(["backup", str(folder / "backup"), "--database", database]) == 0
     assert main(["restore", str(folder / "backup"), "--database", elsewhere]) == 0
 
     assert {name: mode for name, mode in modes(folder).items() if mode != 0o600} == {"of-somebody-else": 0o644}
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
-
-
-@pytest.fixture
-def elsewhere(database: str, folder: Path, request: pytest.FixtureRequest) -> str:
-    if database.startswith("sqlite"):
-        return f"sqlite:///{folder / 'elsewhere.db'}"
-    url: str = request.getfixturevalue("postgres").new_database()
-    return url

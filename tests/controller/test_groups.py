@@ -1,18 +1,21 @@
-"""Reader groups over HTTP: owned segments, honest positions, one window for all."""
+"""Reader groups over HTTP: owned segments, honest positions, one window for all. What is read and what is settled are
+two positions: bounds follow the one, and whoever reads next goes on from the other."""
 
 from typing import Any
 
 import pytest
+
+from controller.groups.membership import READER_FORGOTTEN_MS
 
 pytestmark = pytest.mark.usefixtures("store_url")
 
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 GROUP = "/v1/reader-groups/g"
+TIMEOUT_MS = 30_000
 
 
-@pytest.fixture
-def group(controller: Any) -> Any:
+def with_group(controller: Any) -> Any:
     """A stream with marks at 100 (10, 10), 200 (20, 20) and 300 (30, 30), and a group that reads it."""
     controller.call("PUT", "/v1/streams/s", CONFIG)
     for n in (10, 20, 30):
@@ -21,16 +24,58 @@ def group(controller: Any) -> Any:
     return controller
 
 
-def reader(controller: Any, name: str, positions: dict[str, int], epoch: int | None = None, expect: int = 200) -> Any:
-    body: dict[str, Any] = {"positions": {"s": positions}}
+@pytest.fixture
+def group(controller: Any) -> Any:
+    return with_group(controller)
+
+
+@pytest.fixture
+def scaled(group: Any) -> Any:
+    """The stream's segments have ended, and have one successor.
+
+    0 [0, .5) ── 40 ─┐
+                     ├─ 2
+    1 [.5, 1) ── 50 ─┘
+    """
+    scale = {"seal": {"0": 40, "1": 50}, "create": [{"id": "2", "low": 0, "high": 1}]}
+    group.call("POST", "/v1/streams/s/scale", scale)
+    return group
+
+
+def reader(
+    controller: Any,
+    name: str,
+    read: dict[str, int],
+    settled: dict[str, int] | None = None,
+    epoch: int | None = None,
+    expect: int = 200,
+) -> Any:
+    body: dict[str, Any] = {"positions": {"s": read}}
+    if settled is not None:
+        body["settled"] = {"s": settled}
     if epoch is not None:
         body["epoch"] = epoch
     return controller.call("PUT", f"{GROUP}/readers/{name}", body, expect=expect)
 
 
+def acquire(controller: Any, name: str, epoch: int) -> Any:
+    return controller.call("POST", f"{GROUP}/readers/{name}/acquire", {"epoch": epoch, "max": 9})["owned"]
+
+
+def offline(controller: Any, name: str, positions: dict[str, int]) -> None:
+    controller.call("POST", f"{GROUP}/readers/{name}/offline", {"positions": {"s": positions}})
+
+
+def window(controller: Any) -> Any:
+    return controller.call("GET", f"{GROUP}/time-window")["streams"]["s"]
+
+
 def bounds(controller: Any) -> tuple[int | None, int | None]:
-    window = controller.call("GET", f"{GROUP}/time-window")["streams"]["s"]
-    return window["lower"], window["upper"]
+    return window(controller)["lower"], window(controller)["upper"]
+
+
+def position(controller: Any) -> Any:
+    return window(controller)["position"]
 
 
 def test_the_groups_window_uses_the_combined_position(group: Any) -> None:
@@ -64,18 +109,29 @@ def test_a_registration_that_is_repeated_fences_nobody(group: Any) -> None:
     assert refused["name"] == "registration"
 
 
-def test_reports_are_refused_from_an_old_epoch_and_of_segments_taken_over(group: Any) -> None:
+def test_reports_are_refused_from_an_old_epoch_of_segments_taken_over_and_settled_beyond_what_was_read(
+    group: Any,
+) -> None:
     old = reader(group, "one", {"0": 5, "1": 5})["epoch"]
     new = reader(group, "one", {"0": 5})["epoch"]
     assert reader(group, "one", {"0": 20}, epoch=old, expect=409)["code"] == "fenced"
-    reader(group, "two", {"0": 7})
-
-    problem = reader(group, "one", {"0": 20}, epoch=new, expect=409)
-
-    assert problem["code"] == "fenced" and bounds(group) == (None, 100)
+    two = reader(group, "two", {"0": 7})["epoch"]
+    assert reader(group, "one", {"0": 20}, epoch=new, expect=409)["code"] == "fenced" and bounds(group) == (None, 100)
     assert reader(group, "nobody", {"0": 20}, epoch=1, expect=404)["code"] == "unknown_reader"
-    assert reader(group, "two", {"0": 6}, epoch=3, expect=409)["code"] == "position_went_back"
-    assert reader(group, "two", {"9": 6}, epoch=3, expect=422)["code"] == "unknown_segment"
+    reader(group, "two", {"0": 20}, {"0": 8}, two)
+    for read, settled, status, code in [
+        ({"0": 6}, None, 409, "position_went_back"),
+        ({"9": 6}, None, 422, "unknown_segment"),
+        ({"0": 20}, {"0": 21}, 422, "invalid_note"),
+        ({"0": 20}, {"1": 0}, 422, "invalid_note"),
+        ({"0": 20}, {"0": 7}, 409, "position_went_back"),
+        ({"0": 20, "9": 1}, {"9": 1}, 422, "unknown_segment"),
+    ]:
+        assert reader(group, "two", read, settled, two, expect=status)["code"] == code
+    told = {"positions": {"t": {"0": 1}}, "settled": {"t": {"0": 1}}, "epoch": two}
+    assert group.call("PUT", f"{GROUP}/readers/two", told, expect=422)["code"] == "invalid_config"
+    assert reader(group, "three", {"0": 20}, {"0": 5}, expect=422)["code"] == "invalid_note"  # it registers
+    assert position(group) == {"0": 20, "1": 5}
 
 
 def test_free_segments_are_acquired_furthest_behind_first(group: Any) -> None:
@@ -90,17 +146,29 @@ def test_free_segments_are_acquired_furthest_behind_first(group: Any) -> None:
     assert second["owned"] == {"s": {"0": 25, "1": 12}}
 
 
-def test_a_silent_reader_loses_its_segments_at_its_last_positions(group: Any) -> None:
-    epoch = reader(group, "one", {"0": 25, "1": 12})["epoch"]
-    other = reader(group, "two", {})["epoch"]
-    group.clock.now += 29_999
-    assert group.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": other, "max": 9})["owned"] == {}
-    group.clock.now += 1
+def test_a_silent_readers_segments_go_on_from_what_is_settled_also_over_restarts(start: Any) -> None:
+    controller = with_group(start())
+    controller.call("PATCH", GROUP, {"backlog_threshold_ms": 5})
+    one = reader(controller, "one", {"0": 0, "1": 0})["epoch"]
+    told = reader(controller, "one", {"0": 20, "1": 20}, {"0": 5, "1": 20}, one)
+    assert (told["window"]["watermarks"], told["owned"]) == ({"": 200}, {"s": {"0": 20, "1": 20}})
+    before = controller.call("GET", GROUP), controller.call("GET", f"{GROUP}/time-window")
+    (member,) = before[0]["readers"]
+    assert (member["owned"], member["settled"]) == ({"s": {"0": 20, "1": 20}}, {"s": {"0": 5, "1": 20}})
 
-    taken = group.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": other, "max": 9})["owned"]
+    controller = start(after_ms=0)
+    assert (controller.call("GET", GROUP), controller.call("GET", f"{GROUP}/time-window")) == before
+    controller = start(after_ms=3_600_000)  # in which nobody served: it counts against no reader
+    two = reader(controller, "two", {})["epoch"]
+    controller.clock.now += TIMEOUT_MS - 1
+    assert acquire(controller, "two", two) == {} and two == 2
+    controller.clock.now += 1
 
-    assert taken == {"s": {"0": 25, "1": 12}}
-    assert reader(group, "one", {"0": 30}, epoch=epoch, expect=409)["code"] == "fenced"
+    assert reader(controller, "three", {})["window"]["watermarks"] == {"": None}
+    controller = start(after_ms=0)
+    assert position(controller) == {"0": 5, "1": 20}
+    assert acquire(controller, "two", two) == {"s": {"0": 5, "1": 20}}
+    assert reader(controller, "one", {"0": 30}, epoch=one, expect=409)["code"] == "fenced"
 
 
 @pytest.mark.one_controller
@@ -120,55 +188,89 @@ def test_showing_a_group_hides_silent_owners_and_changes_nothing(group: Any) -> 
     assert owned() == [{}] and members.owned("one") == {}
 
 
-def test_a_successor_counts_once_all_before_it_was_read(group: Any) -> None:
-    #    0 [0, .5) ── 40 ─┐
-    #                     ├─ 2          one reads 0 and goes on in 2, while two is still in 1
-    #    1 [.5, 1) ── 50 ─┘
-    scale = {"seal": {"0": 40, "1": 50}, "create": [{"id": "2", "low": 0, "high": 1}]}
-    group.call("POST", "/v1/streams/s/scale", scale)
-    group.note("a", 400, {"2": 5})
-    reader(group, "two", {"1": 12})
-    one = reader(group, "one", {"0": 40})["epoch"]
-    assert group.call("POST", f"{GROUP}/readers/one/acquire", {"epoch": one, "max": 9})["owned"] == {"s": {"0": 40}}
-
-    reader(group, "one", {"2": 9}, epoch=one)
-    assert bounds(group) == (100, 400)
-    reader(group, "two", {"1": 50}, epoch=1)
-
-    assert bounds(group) == (400, None)
-    group.call("POST", f"{GROUP}/readers/one/offline", {"positions": {"s": {"0": 20}}})
-    assert bounds(group)[0] == 200
+def test_a_reader_is_forgotten_after_a_day_of_silence_and_its_epoch_is_not_given_out_again(group: Any) -> None:
+    one = reader(group, "one", {"0": 5})["epoch"]
+    group.clock.now += READER_FORGOTTEN_MS - 1
+    assert reader(group, "two", {})["owned"] == {}
+    assert [each["reader"] for each in group.call("GET", GROUP)["readers"]] == ["one", "two"]
+    group.clock.now += READER_FORGOTTEN_MS
+    group.call("GET", f"{GROUP}/time-window")
+    # The one heard last stays: by it the group counts as abandoned, and keeps no marks.
+    assert [each["reader"] for each in group.call("GET", GROUP)["readers"]] == ["two"]
+    reader(group, "two", {})
+    reader(group, "one", {"0": 9}, epoch=one, expect=404)
+    assert reader(group, "one", {})["epoch"] > one
+    assert position(group) == {"0": 5}
 
 
-def test_positions_epochs_and_owners_outlive_a_restart(start: Any) -> None:
-    controller = start()
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    controller.note("a", 100, {"0": 10, "1": 10})
-    controller.call("PUT", GROUP, {"streams": ["s"], "backlog_threshold_ms": 5})
-    epoch = reader(controller, "one", {"0": 10})["epoch"]
-    reader(controller, "two", {"1": 10})
-    before = controller.call("GET", GROUP), controller.call("GET", f"{GROUP}/time-window")
+def test_what_is_not_said_to_be_settled_stays_as_it_was_and_without_a_word_all_that_is_read_is(group: Any) -> None:
+    one = reader(group, "one", {"0": 0, "1": 7})["epoch"]
+    reader(group, "one", {"0": 20, "1": 20}, {"0": 5}, one)
+    reader(group, "one", {"0": 25}, {}, one)
+    assert position(group) == {"0": 25, "1": 20}
+    group.call("POST", f"{GROUP}/readers/one/offline", {"positions": {}})
+    assert position(group) == {"0": 5, "1": 7}
 
-    controller = start(after_ms=0)
+    one = reader(group, "one", {"0": 0, "1": 0})["epoch"]
+    reader(group, "one", {"0": 20, "1": 20}, {"0": 5, "1": 5}, one)
+    one = reader(group, "one", {"1": 7})["epoch"]  # it registers again, and starts at what is settled or given
+    assert position(group) == {"0": 5, "1": 7}
+    assert acquire(group, "one", one) == {"s": {"0": 5, "1": 7}}
+    given_up = {"epoch": one, "positions": {"s": {"0": 20}}, "settled": {"s": {"0": 6}}}
+    assert group.call("POST", f"{GROUP}/readers/one/release", given_up)["owned"] == {"s": {"1": 7}}
+    assert acquire(group, "one", one) == {"s": {"0": 6, "1": 7}}
+    reader(group, "one", {"0": 20}, {"0": 6}, one)
+    reader(group, "one", {"0": 25}, None, one)
+    group.clock.now += TIMEOUT_MS
+    assert position(group) == {"0": 25, "1": 7}
 
-    assert (controller.call("GET", GROUP), controller.call("GET", f"{GROUP}/time-window")) == before
-    assert reader(controller, "one", {"0": 11}, epoch=epoch)["owned"] == {"s": {"0": 11}}
-    assert reader(controller, "three", {})["epoch"] == 3
+
+def test_a_successor_counts_once_all_before_it_was_read(scaled: Any) -> None:
+    scaled.note("a", 400, {"2": 5})
+    reader(scaled, "two", {"1": 12})
+    one = reader(scaled, "one", {"0": 40})["epoch"]
+    assert acquire(scaled, "one", one) == {"s": {"0": 40}}
+
+    reader(scaled, "one", {"2": 9}, epoch=one)  # while two is still in 1
+    assert bounds(scaled) == (100, 400)
+    reader(scaled, "two", {"1": 50}, epoch=1)
+
+    assert bounds(scaled) == (400, None)
+    offline(scaled, "one", {"0": 20})
+    assert bounds(scaled)[0] == 200
 
 
-def test_the_time_nobody_served_counts_against_no_reader(start: Any) -> None:
-    controller = start()
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    controller.call("PUT", GROUP, {"streams": ["s"]})
-    epoch = reader(controller, "one", {"0": 1})["epoch"]
+def test_successors_are_read_before_their_predecessors_are_settled(scaled: Any) -> None:
+    one = reader(scaled, "one", {"0": 0, "1": 0})["epoch"]
+    reader(scaled, "one", {"0": 40, "1": 50}, {"0": 5, "1": 50}, one)
+    assert acquire(scaled, "one", one)["s"] == {"0": 40, "1": 50, "2": 0}
+    told = reader(scaled, "one", {"2": 9}, {"2": 0}, one)
+    assert told["owned"]["s"] == {"0": 40, "1": 50, "2": 9} and told["window"]["watermarks"] == {"": 300}
 
-    controller = start(after_ms=3_600_000)
+    scaled.clock.now += TIMEOUT_MS
+    two = reader(scaled, "two", {})["epoch"]
+    assert position(scaled) == {"0": 5, "1": 50}
+    assert acquire(scaled, "two", two)["s"] == {"0": 5}
 
-    other = reader(controller, "two", {})["epoch"]
-    assert controller.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": other, "max": 9})["owned"] == {
-        "s": {"1": 0}
-    }
-    reader(controller, "one", {"0": 2}, epoch=epoch)
+    reader(scaled, "two", {"0": 40}, {"0": 5}, two)
+    assert acquire(scaled, "two", two)["s"] == {"0": 40, "2": 0}
+    reader(scaled, "two", {"2": 3}, {"2": 3}, two)
+    assert reader(scaled, "two", {"0": 40}, {"0": 40}, two)["owned"]["s"] == {"2": 3}  # 0 is over now
+
+
+def test_what_was_put_back_stays_so_when_a_successor_goes_on(scaled: Any) -> None:
+    reader(scaled, "one", {"0": 40, "1": 50})
+    two = reader(scaled, "two", {})["epoch"]
+    assert acquire(scaled, "two", two) == {"s": {"2": 0}}
+    reader(scaled, "two", {"2": 9}, epoch=two)
+
+    offline(scaled, "one", {"1": 12})
+    reader(scaled, "two", {"2": 11}, epoch=two)
+
+    assert (bounds(scaled)[0], position(scaled)) == (100, {"0": 40, "1": 12})
+    assert acquire(scaled, "two", two) == {"s": {"1": 12, "2": 11}}
+    reader(scaled, "two", {"2": 13}, epoch=two)
+    assert bounds(scaled)[0] == 100
 
 
 def test_a_group_starts_at_head_time_or_given_positions(controller: Any) -> None:
@@ -186,25 +288,6 @@ def test_a_group_starts_at_head_time_or_given_positions(controller: Any) -> None
     }
 
     assert positions == {"head": {"0": 4}, "time": {"0": 10}, "told": {"1": 7}}
-
-
-def test_what_was_put_back_stays_so_when_a_successor_goes_on(group: Any) -> None:
-    scale = {"seal": {"0": 40, "1": 50}, "create": [{"id": "2", "low": 0, "high": 1}]}
-    group.call("POST", "/v1/streams/s/scale", scale)
-    reader(group, "one", {"0": 40, "1": 50})
-    two = reader(group, "two", {})["epoch"]
-    assert group.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": two, "max": 9})["owned"] == {"s": {"2": 0}}
-    reader(group, "two", {"2": 9}, epoch=two)
-
-    group.call("POST", f"{GROUP}/readers/one/offline", {"positions": {"s": {"1": 12}}})
-    reader(group, "two", {"2": 11}, epoch=two)
-
-    window = group.call("GET", f"{GROUP}/time-window")["streams"]["s"]
-    assert (window["lower"], window["position"]) == (100, {"0": 40, "1": 12})
-    taken = group.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": two, "max": 9})["owned"]
-    assert taken == {"s": {"1": 12, "2": 11}}
-    reader(group, "two", {"2": 13}, epoch=two)
-    assert bounds(group)[0] == 100
 
 
 def test_a_reader_is_told_its_even_share_of_what_can_be_read(group: Any) -> None:

@@ -12,11 +12,11 @@ import pytest
 from controller.storage.database import open_database
 from controller.storage.paged_reads import FIRST_STEPS, STEP_ITEMS
 from controller.storage.rows import StreamOrigin
-from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from tests.served import AT_ONCE, NOON, InProcess, ManualClock
+from tests.storage.loads import made
 from tests.storage.writes import write
 
 pytestmark = pytest.mark.full
@@ -32,9 +32,7 @@ def fill(database: Path, writers: int = WRITERS) -> None:
             stream = Stream(name, AT_ONCE, SegmentGraph.equal_shares(1, NOON), now=NOON)
             for number in range(count):
                 stream.note(Note(writer=f"w{number}", times={"": NOON}, position={"0": number}), NOON)
-            write(
-                store, LoadedStream(stream, StreamOrigin("1", NOON, None), watch=lambda _: None, status=lambda _: b"{}")
-            )
+            write(store, made(stream, StreamOrigin("1", NOON, None)))
 
 
 @pytest.fixture

@@ -116,6 +116,9 @@ def test_stored_marks_come_first_then_each_new_one(controller: Any, follow: Any)
     assert reader.marks(3) == [1, 2, 3] and reader.status == 200
     (last,) = [(event_id, data) for kind, event_id, data in parsed(reader.text) if event_id == "3"]
     assert last == ("3", controller.marks(after=2)[0])
+    # One that comes back goes on after its last event.
+    assert follow(query="after=1", headers={"Last-Event-ID": "2"}).marks(1) == [3]
+    assert follow(query="after=1").marks(2) == [2, 3]
 
 
 def test_no_mark_is_missed_or_repeated_while_marks_are_made(start: Any) -> None:
@@ -164,11 +167,8 @@ def test_a_bad_start_is_refused_before_anything_is_streamed(
     answer = controller.request("GET", f"{LIVE}?{query}", headers=encoded)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert controller.call("GET", LIVE.replace("/s/", "/none/"), expect=404)["code"] == "unknown_stream"
     assert controller.app.state.controller.following.readers == 0
-
-
-def test_a_stream_that_does_not_exist_cannot_be_followed(controller: Any) -> None:
-    assert controller.call("GET", LIVE, expect=404)["code"] == "unknown_stream"
 
 
 def test_idle_advance_is_sent_once_a_second_before_marks(controller: Any, follow: Any) -> None:
@@ -192,7 +192,7 @@ def test_idle_advance_is_sent_once_a_second_before_marks(controller: Any, follow
     assert reader.marks(2) == [2, 3]  # where rest had come to, and the report
 
 
-def test_sealing_ends_the_events_and_a_reader_need_not_return(controller: Any, follow: Any) -> None:
+def test_events_end_with_their_stream_and_readers_of_a_sealed_one_need_not_return(controller: Any, follow: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("a", 100, {"0": 1})
     waiting, other = follow(), follow(query="key=other")
@@ -206,14 +206,11 @@ def test_sealing_ends_the_events_and_a_reader_need_not_return(controller: Any, f
     assert controller.request("GET", f"{LIVE}?after=1").status_code == 204
     assert follow().marks(1) == [1]
 
-
-def test_events_end_when_their_stream_is_deleted(controller: Any, follow: Any) -> None:
+    controller.call("DELETE", "/v1/streams/s")
     controller.call("PUT", "/v1/streams/s", CONFIG)
     reader = follow()
     reader.wait_for(lambda each: bool(each.text))
-
     controller.call("DELETE", "/v1/streams/s")
-
     reader.ended.result(60)
     assert parsed(reader.text)[-1] == ("end", None, {"reason": "unknown_stream"})
 

@@ -10,11 +10,11 @@ import pytest
 
 from controller.storage.database import open_database
 from controller.storage.rows import StreamOrigin
-from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
+from tests.storage.loads import made
 from tests.storage.writes import write
 
 pytestmark = pytest.mark.full
@@ -42,7 +42,7 @@ def filled(database: Path) -> Path:
                 for writer in range(WRITERS):
                     position = {str(writer % 2): 10 + writer}
                     stream.note(Note(writer=f"w{writer}", times={"": NOON + writer}, position=position), NOON)
-                streams.append(LoadedStream(stream, origin, watch=lambda _: None, status=lambda _: b"{}"))
+                streams.append(made(stream, origin))
             write(store, *streams)
     return database
 

@@ -22,21 +22,15 @@ def test_marks_are_paged_by_seq_and_one_to_come_is_unknown(controller: Any) -> N
     assert controller.call("GET", "/v1/streams/s/marks?after=4", expect=422)["code"] == "unknown_seq"
 
 
-def test_a_page_of_marks_of_many_segments_is_short(controller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_many_offsets_are_short(controller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "PAGE_OFFSETS", 5)
+    monkeypatch.setattr(writers, "PAGE_OFFSETS", 6)
     controller.call("PUT", "/v1/streams/s", CONFIG)
-    for time in (1, 2, 3):
-        controller.note("a", time, {"0": time, "1": time})
+    for writer, time in (("a", 1), ("b", 9), ("c", 9), ("a", 2), ("a", 3)):
+        controller.note(writer, time, {"0": time, "1": time})
 
     assert [mark["seq"] for mark in controller.marks()] == [1, 2]
     assert [mark["seq"] for mark in controller.marks(after=2)] == [3]
-
-
-def test_a_page_of_writers_with_many_offsets_is_short(controller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "PAGE_OFFSETS", 6)
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    for writer in "abc":
-        controller.note(writer, 1, {"0": 1, "1": 1})
 
     first = controller.call("GET", "/v1/streams/s/writers")
     rest = controller.call("GET", f"/v1/streams/s/writers?after={first['next']}")

@@ -89,8 +89,8 @@ def test_a_group_of_a_deleted_stream_is_named_and_keeps_what_it_read_of_the_othe
     controller.call("PUT", "/v1/streams/t", CONFIG)
     for group, streams in (("g", ["s", "t"]), ("only", ["s"])):
         controller.call("PUT", f"/v1/reader-groups/{group}", {"streams": streams})
-    position = {"s": {"0": 2}, "t": {"0": 7}}
-    epoch = controller.call("PUT", f"{GROUP}/readers/r", {"positions": position})["epoch"]
+    read = {"s": {"0": 2}, "t": {"0": 7}}
+    epoch = controller.call("PUT", f"{GROUP}/readers/r", {"positions": read})["epoch"]
     controller.call("DELETE", STREAM)
     code, status = "unknown_stream", 404
     if again:
@@ -104,8 +104,10 @@ def test_a_group_of_a_deleted_stream_is_named_and_keeps_what_it_read_of_the_othe
     assert controller.call("GET", "/v1/status?group=g")["unread_groups"] == {"g": code}
 
     create_again = [] if again else [create]
-    for streams in (["t"], ["s", "t"]):
+    controller.call("PATCH", GROUP, {"reader_timeout_ms": 5_000})
+    for streams, position in ((["t"], {"0": 7}), (["s", "t"], {"0": 8})):
         controller.call("PATCH", GROUP, {"streams": streams})
+        assert controller.call("GET", f"{GROUP}/time-window")["streams"]["t"]["position"] == position
         for late in ({"t": {"0": 8}}, {name: {"0": 2} for name in streams}):  # of the earlier stream, perhaps
             report = {"positions": late, "epoch": epoch}
             assert controller.call("PUT", f"{GROUP}/readers/r", report, expect=409)["code"] == "fenced"

@@ -43,8 +43,10 @@ def stored(database: Path) -> list[int]:
         return [seq for (seq,) in connection.execute("SELECT seq FROM mark ORDER BY seq")]
 
 
-def test_old_marks_go_from_memory_and_from_the_store(controller: Any) -> None:
+def test_old_marks_go_from_memory_and_from_the_store_whatever_a_group_has_that_passed_none(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.call("PUT", GROUP, {"streams": ["s"]})
+    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 5}}})
     marks_made(controller, 10, 10_000)  # the first is 100 s old by now
 
     controller.pass_time(0)
@@ -55,14 +57,18 @@ def test_old_marks_go_from_memory_and_from_the_store(controller: Any) -> None:
     assert controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 65}})["lower"] == 60
 
 
-def test_the_newest_mark_stays_however_old_it_is(start: Any) -> None:
+def test_a_stream_at_rest_lets_marks_go_when_it_is_loaded_again_but_the_newest_stays_however_old(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
     marks_made(controller, 3, 1_000)
 
-    for _ in range(3):
-        controller.pass_time(86_400_000)
+    controller = start(after_ms=86_400_000)
+    assert seqs(controller) == [1, 2, 3]
+    controller.pass_time(0)
+    assert seqs(controller) == stored(controller.database) == [3]
 
+    for _ in range(2):
+        controller.pass_time(86_400_000)
     assert seqs(controller) == [3]
     controller = start()
     assert seqs(controller) == [3]
@@ -79,18 +85,6 @@ def test_without_a_retention_marks_stay_and_setting_one_takes_effect(controller:
     controller.pass_time(0)
 
     assert seqs(controller) == [3]
-
-
-def test_a_stream_at_rest_lets_marks_go_when_it_is_loaded_again(start: Any) -> None:
-    controller = start()
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    marks_made(controller, 3, 1_000)
-
-    controller = start(after_ms=86_400_000)
-    assert seqs(controller) == [1, 2, 3]
-    controller.pass_time(0)
-
-    assert seqs(controller) == stored(controller.database) == [3]
 
 
 def test_very_many_marks_go_in_steps(controller: Any) -> None:

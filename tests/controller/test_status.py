@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,18 +51,13 @@ def troubled(controller: InProcess) -> InProcess:
     return controller
 
 
-def test_it_shows_each_stream_with_its_trouble_holder_and_lag(troubled: InProcess) -> None:
+def test_each_stream_comes_with_its_state_trouble_holder_and_lag(troubled: InProcess) -> None:
     told = status(troubled)
     by_name = {each["stream"]: each for each in told["streams"]}
 
     assert told["at"] == troubled.app.state.controller.clock.now()
     assert names(told) == ["calm", "incomplete", "sealed", "stuck"] and told["next"] is None
-    assert {name: each["trouble"] for name, each in by_name.items()} == {
-        "calm": None,
-        "incomplete": "incomplete",
-        "sealed": None,
-        "stuck": "stuck",
-    }
+    assert [each["trouble"] for each in told["streams"]] == [None, "incomplete", None, "stuck"]
     stuck = by_name["stuck"]
     assert (stuck["since"], stuck["lag_ms"], stuck["writers"]) == (NOON, 20_000, {"active": 2})
     assert stuck["held_by"][""] == {
@@ -73,38 +67,9 @@ def test_it_shows_each_stream_with_its_trouble_holder_and_lag(troubled: InProces
         "last_heard_ms_ago": 20_000,
         "released_in_ms": 580_000,
     }
-    key = by_name["incomplete"]["keys"][""]
-    assert (key["complete"], key["excluded"], key["excluded_writers"], key["incomplete_marks"]) == (
-        False,
-        ["lost"],
-        1,
-        2,
-    )
+    left_out = {"complete": False, "excluded": ["lost"], "excluded_writers": 1, "incomplete_marks": 2}
+    assert left_out.items() <= by_name["incomplete"]["keys"][""].items()
     assert by_name["sealed"]["sealed"] and by_name["sealed"]["lag_ms"] is None
-
-
-def test_it_begins_with_numbers_over_all_streams(troubled: InProcess) -> None:
-    told = status(troubled, "?limit=1")
-
-    assert told["trouble"] == {"stalled": 0, "stuck": 1, "held": 0, "incomplete": 1, "none": 2}
-    assert told["states"] == {"sealed": 1, "fine": 1, "incomplete": 1, "stuck": 1}
-    counts = told["counts"]
-    assert (counts["streams"], counts["in_memory"], counts["sealed"], counts["writers"]) == (4, 4, 1, 6)
-    assert (counts["notes"], counts["reader_groups"], counts["in_backlog"]) == (8, 1, 1)
-    assert told["controller"]["ready"] and told["controller"]["reason"] is None
-    assert told["controller"]["since"] <= NOON
-
-
-def test_those_in_trouble_come_worst_first(troubled: InProcess) -> None:
-    assert names(status(troubled, "?trouble=true")) == ["stuck", "incomplete"]
-    assert names(status(troubled, "?trouble=true&limit=1")) == ["stuck"]
-    assert names(status(troubled, "?trouble=true&stream=incomplete&stream=calm")) == ["incomplete"]
-    refused = troubled.call("GET", "/v1/status?trouble=true&after=calm", expect=422)
-    assert refused["code"] == "invalid_parameter"
-
-
-def test_each_state_comes_with_its_age_and_a_reason(troubled: InProcess) -> None:
-    by_name = {each["stream"]: each for each in status(troubled)["streams"]}
 
     assert {name: (each["state"], each["state_since"], each["reason"]) for name, each in by_name.items()} == {
         "calm": ("fine", NOON + 20_000, "time moves"),
@@ -116,15 +81,31 @@ def test_each_state_comes_with_its_age_and_a_reason(troubled: InProcess) -> None
     assert (key["state"], key["usual_ms"], key["too_long_ms"]) == ("stuck", None, NEW_STILL_MS)
 
 
-def test_groups_come_with_the_streams_that_they_read(troubled: InProcess) -> None:
+def test_numbers_are_over_all_streams_and_those_in_trouble_come_worst_first(troubled: InProcess) -> None:
+    told = status(troubled, "?limit=1")
+
+    assert told["trouble"] == {"stalled": 0, "stuck": 1, "held": 0, "incomplete": 1, "none": 2}
+    assert told["states"] == {"sealed": 1, "fine": 1, "incomplete": 1, "stuck": 1}
+    counts = told["counts"]
+    assert (counts["streams"], counts["in_memory"], counts["sealed"], counts["writers"]) == (4, 4, 1, 6)
+    assert (counts["notes"], counts["reader_groups"], counts["in_backlog"]) == (8, 1, 1)
+    assert told["controller"]["ready"] and told["controller"]["reason"] is None
+    assert told["controller"]["since"] <= NOON
+
+    assert names(status(troubled, "?trouble=true")) == ["stuck", "incomplete"]
+    assert names(status(troubled, "?trouble=true&limit=1")) == ["stuck"]
+    assert names(status(troubled, "?trouble=true&stream=incomplete&stream=calm")) == ["incomplete"]
+    refused = troubled.call("GET", "/v1/status?trouble=true&after=calm", expect=422)
+    assert refused["code"] == "invalid_parameter"
+
+
+def test_named_streams_and_groups_are_all_that_it_tells_of(troubled: InProcess) -> None:
     (group,) = status(troubled)["groups"]
 
     assert (group["group"], group["streams"], group["backlog"]) == ("readers", ["stuck"], True)
     assert group["lag_ms"] is None and group["held_by"] == {"": "stuck"}
     assert status(troubled, "?stream=calm")["groups"] == [] != status(troubled, "?stream=stuck")["groups"]
 
-
-def test_a_named_group_comes_with_or_without_streams(troubled: InProcess) -> None:
     alone, beside = status(troubled, "?group=readers&group=nowhere"), status(troubled, "?stream=calm&group=readers")
 
     assert [each["group"] for each in alone["groups"]] == ["readers"] and alone["streams"] == []
@@ -134,8 +115,6 @@ def test_a_named_group_comes_with_or_without_streams(troubled: InProcess) -> Non
     troubled.call("PUT", "/v1/reader-groups/new", {"streams": ["calm"]})
     assert [each["group"] for each in troubled.call("GET", "/v1/status?group=new")["groups"]] == ["new"]  # at once
 
-
-def test_named_streams_are_all_that_it_tells_of(troubled: InProcess) -> None:
     told = status(troubled, "?stream=stuck&stream=calm&stream=nowhere&stream=calm")
 
     assert names(told) == ["calm", "stuck"] and told["unread"] == {}
@@ -169,11 +148,10 @@ def test_streams_unused_since_the_start_are_shown_and_none_is_loaded(start: Any)
     assert told["streams"] == known["streams"]
 
 
-def test_a_stream_that_cannot_be_read_is_named_and_the_others_are_shown(start: Any, database: Path) -> None:
+def test_a_stream_that_cannot_be_read_is_named_and_the_others_are_shown(start: Any, beside: Any) -> None:
     create(start(), "good", "torn")
     controller = start()
-    with sqlite3.connect(database) as beside:
-        beside.execute("UPDATE stream SET config = '{' WHERE name = 'torn'")
+    beside("UPDATE stream SET config = '{' WHERE name = 'torn'")
     assert controller.call("GET", "/v1/streams/torn", expect=500)["code"] == "store_corrupt"
     first = status(controller)
     controller.pass_time(1_000)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 PATH = "/v1/streams/s/segments/{}/time-index"
 
@@ -39,17 +37,3 @@ def test_marks_in_the_store_are_looked_up_like_those_in_memory(start: Any) -> No
         entries, token = entries + page, found[1]
     assert entries == [(10 * n, 10 * n) for n in range(1, 1001)]
     assert index(controller, token=1000) == ([], 1000) and index(controller, key="other") == ([], 0)
-
-
-@pytest.mark.parametrize(
-    ("segment", "query", "code"),
-    [
-        ("9", {}, "unknown_segment"),
-        ("0", {"token": 1}, "unknown_seq"),
-        ("0", {"from_offset": 2**53}, "invalid_parameter"),
-    ],
-)
-def test_bad_questions_are_problems(controller: Any, segment: str, query: dict[str, Any], code: str) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    answer = controller.request("GET", PATH.format(segment), params=query)
-    assert (answer.status_code, answer.json()["code"]) == (422, code)

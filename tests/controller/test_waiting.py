@@ -28,29 +28,24 @@ def wait_soon(controller: Any, time: int, more: str = "") -> Future[httpx.Respon
     return waiting
 
 
-def test_a_wait_ends_with_the_mark_that_reaches_the_time(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    controller.note("a", 100, {"0": 1})
-    waiting = wait_soon(controller, 200)
-
-    controller.note("a", 150, {"0": 2})
-    controller.note("a", 200, {"0": 3})
-
-    found = waiting.result(60).json()
-    assert (found["there"], found["complete"], found["reached"], found["held_by"]) == (True, True, 200, None)
-    assert found["ceiling"]["cut"] == {"0": 3}
-
-
-def test_until_it_is_there_the_answer_names_who_holds_time_back(controller: Any) -> None:
+def test_a_wait_ends_with_the_mark_that_reaches_the_time_and_until_then_the_answer_names_who_holds_it(
+    controller: Any,
+) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     assert at(controller, 100)["reached"] is None
     controller.note("slow", 100, {"0": 1})
+    waiting = wait_soon(controller, 200)
     controller.note("fast", 900, {"1": 1})
+    controller.note("slow", 150, {"0": 2})
 
-    found = at(controller, 101, wait_ms=1)
-
-    assert (found["there"], found["complete"], found["reached"], found["ceiling"]) == (False, False, 100, None)
+    found = at(controller, 200, wait_ms=1)
+    assert (found["there"], found["complete"], found["reached"], found["ceiling"]) == (False, False, 150, None)
     assert (found["held_by"]["writer"], found["held_by"]["released_in_ms"]) == ("slow", 60_000)
+    controller.note("slow", 200, {"0": 3})
+
+    found = waiting.result(60).json()
+    assert (found["there"], found["complete"], found["reached"], found["held_by"]) == (True, True, 200, None)
+    assert found["ceiling"]["cut"] == {"0": 3, "1": 1}
 
 
 def test_a_mark_without_a_lost_writer_is_enough_only_if_that_is_allowed(controller: Any) -> None:
@@ -65,6 +60,9 @@ def test_a_mark_without_a_lost_writer_is_enough_only_if_that_is_allowed(controll
 
     found = allowed.result(60).json()
     assert (found["there"], found["complete"], found["excluded"]) == (True, False, ["lost"])
+    # A complete mark of the past counts though the newest is not.
+    assert (at(controller, 100)["complete"], at(controller, 100)["excluded"]) == (True, ["lost"])
+    assert (at(controller, 101)["there"], at(controller, 101)["complete"]) == (True, False)
     assert not wanting.done()
     controller.note("lost", 600, {"0": 2})  # it is back, and says that it wrote nothing older since
     controller.note("alive", 700, {"1": 2})
@@ -72,18 +70,7 @@ def test_a_mark_without_a_lost_writer_is_enough_only_if_that_is_allowed(controll
     assert (found["there"], found["complete"], found["reached"]) == (True, True, 600)
 
 
-def test_a_complete_mark_of_the_past_counts_though_the_newest_is_not(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    controller.note("lost", 100, {"0": 1})
-    controller.note("alive", 500, {"1": 1})
-    controller.pass_time(60_000)
-    controller.note("alive", 900, {"1": 2})
-
-    assert (at(controller, 100)["complete"], at(controller, 100)["excluded"]) == (True, ["lost"])
-    assert (at(controller, 101)["there"], at(controller, 101)["complete"]) == (True, False)
-
-
-def test_a_sealed_stream_has_everything_that_it_will_ever_have(controller: Any) -> None:
+def test_a_wait_ends_with_its_stream_which_has_everything_when_sealed_and_nothing_when_deleted(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("a", 100, {"0": 1})
     waiting = wait_soon(controller, 900)
@@ -92,9 +79,7 @@ def test_a_sealed_stream_has_everything_that_it_will_ever_have(controller: Any) 
 
     found = waiting.result(60).json()
     assert (found["sealed"], found["there"], found["complete"], found["ceiling"]) == (True, True, True, None)
-
-
-def test_a_stream_that_is_deleted_ends_the_wait_with_an_error(controller: Any) -> None:
+    controller.call("DELETE", "/v1/streams/s")
     controller.call("PUT", "/v1/streams/s", CONFIG)
     waiting = wait_soon(controller, 900)
 
