@@ -30,8 +30,8 @@ def lose(controller: Any, *writers: str, **config: Any) -> None:
 
 
 def mark(controller: Any, *times: int) -> None:
-    for time in times:
-        controller.note("z", time, {"0": time})
+    notes = [{"writer": "z", "time": time, "position": {"0": time}} for time in times]
+    controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
 
 
 def stored(database: str) -> list[tuple[int, str]]:

@@ -75,11 +75,13 @@ def test_a_group_that_read_the_earlier_stream_is_refused_until_it_is_created_aga
             assert "delete the group and create it again" in refused["detail"]
         controller = start()  # the identity is stored
     controller.call("DELETE", GROUP)
-    controller.call("PUT", GROUP, {"streams": ["s"]})
+    controller.call("PUT", "/v1/streams/t", CONFIG)
+    controller.call("PUT", GROUP, {"streams": ["t"]})
+    recreate(controller)
+    controller.call("PATCH", GROUP, {"streams": ["s"]})  # the one that it takes up is the present one
     assert controller.call("GET", f"{GROUP}/time-window")["streams"]["s"]["position"] == {}
-    assert controller.call("PUT", f"{GROUP}/readers/q", {"positions": {"s": {"0": 2}}})["window"]["watermarks"] == {
-        "": 20
-    }
+    registered = controller.call("PUT", f"{GROUP}/readers/q", {"positions": {"s": {"0": 2}}})
+    assert registered["window"]["watermarks"] == {"": 20}
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -130,12 +132,3 @@ def test_a_reader_of_a_deleted_group_is_refused_in_a_new_one_of_its_name(start: 
         controller.call("DELETE", GROUP)
         controller = start()  # the epochs of deleted groups are stored
     assert epochs == [1, 2, 3]
-
-
-def test_a_stream_that_a_group_takes_up_is_the_present_one(controller: Any) -> None:
-    create(controller)
-    controller.call("PUT", "/v1/streams/t", CONFIG)
-    controller.call("PUT", GROUP, {"streams": ["t"]})
-    recreate(controller)
-    controller.call("PATCH", GROUP, {"streams": ["s", "t"]})
-    assert set(controller.call("GET", f"{GROUP}/time-window")["streams"]) == {"s", "t"}

@@ -8,7 +8,7 @@ from inspect import signature
 
 import pytest
 
-from controller.dashboard.fields import FORM, changes, setting_field, with_opened
+from controller.dashboard.fields import FORM
 from controller.http.bodies import GroupBody, GroupChangesBody, SettingsBody, StreamBody
 from reader_client import AsyncReaderGroup, ReaderGroup
 from reader_client.groups import CHANGEABLE
@@ -56,14 +56,3 @@ def test_a_setting_is_checked_as_it_is_declared(setting: Setting, made: Callable
         made(**{name: setting.says.least})
         with pytest.raises(InvalidConfig, match=name):
             made(**{name: setting.says.least - 1})
-
-
-def test_the_form_gives_what_was_changed() -> None:
-    config = StreamConfig(max_ahead_ms=None)
-    names = [each.name for each in FORM]
-    fields = with_opened([setting_field(each, getattr(config, each.name)) for each in FORM])
-    opened = {each.name: each.read(each.value) for each in fields}
-    changed = {"late_writers": "skip", "min_writers": 2}
-    assert changes(opened | changed, names, config) == changed
-    with pytest.raises(ValueError, match="nothing is changed"):
-        changes(opened, names, config)

@@ -123,13 +123,3 @@ def test_what_is_no_store_is_named_and_left_as_it_is(tmp_path: Path, command: st
 def test_a_store_in_a_folder_that_is_not_there_is_refused_and_none_is_made(tmp_path: Path, command: str) -> None:
     assert "folder" in refused(command, tmp_path / "mistyped" / "store.db")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_postgresql_of_another_application_is_named_and_left_as_it_is(postgres: Any, postgres_url: str) -> None:
-    postgres.execute("CREATE TABLE customers (name text)", postgres_url)
-
-    for command in STORE:
-        ended = run(*COMMANDS[command], "--database", postgres_url)
-        assert (ended.returncode, "Traceback" in ended.stderr) == (1, False), ended.stderr
-        assert "another application (its tables: customers)" in ended.stderr
-    assert postgres.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", postgres_url) == [(1,)]

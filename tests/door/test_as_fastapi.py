@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -30,55 +30,45 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
     return create_app()
 
 
-@pytest.fixture
-def client(app: FastAPI) -> Iterator[TestClient]:
-    with TestClient(app) as made:
-        made.put(STREAM, json={"segments": 1, "max_ahead_ms": None}).raise_for_status()
-        yield made
-
-
-def test_routes_of_ones_own_are_served_as_fastapi_serves_them(app: FastAPI, client: TestClient) -> None:
+def test_routes_middleware_and_dependencies_of_ones_own_are_as_fastapi_has_them(app: FastAPI) -> None:
     @app.get("/orders/{number}")
     def order(number: int, closed: bool = False) -> Order:
         if closed:
             raise HTTPException(404, "it is closed")
         return Order(number=number)
 
-    assert client.get("/orders/3").json() == {"number": 3}
-    assert client.get("/orders/3?closed=1").json() == {"detail": "it is closed"}
-    assert client.get("/orders/three").json()["code"] == "invalid_parameter"
-    document = client.get("/openapi.json").json()
-    assert "/orders/{number}" in document["paths"] and "Order" in document["components"]["schemas"]
-
-
-def test_a_middleware_of_ones_own_runs_around_every_call(app: FastAPI) -> None:
     @app.middleware("http")
     async def mine(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await call_next(request)
         response.headers["X-Mine"] = request.url.path
         return response
 
-    with TestClient(app) as client:
-        assert client.put(STREAM, json={"segments": 1}).headers["x-mine"] == STREAM
-        assert client.post(f"{STREAM}/notes", json={}).headers["x-mine"] == f"{STREAM}/notes"
-
-
-def test_a_dependency_can_be_replaced(app: FastAPI, client: TestClient) -> None:
     def closed() -> None:
         raise HTTPException(418, "closed today")
 
-    app.dependency_overrides[get_controller] = closed
-    assert client.get(STREAM).json() == {"detail": "closed today"}
+    with TestClient(app) as client:
+        assert client.put(STREAM, json={"segments": 1}).headers["x-mine"] == STREAM
+        assert client.post(f"{STREAM}/notes", json={}).headers["x-mine"] == f"{STREAM}/notes"
+        assert client.get("/orders/3").json() == {"number": 3}
+        assert client.get("/orders/3?closed=1").json() == {"detail": "it is closed"}
+        assert client.get("/orders/three").json()["code"] == "invalid_parameter"
+        document = client.get("/openapi.json").json()
+        assert "/orders/{number}" in document["paths"] and "Order" in document["components"]["schemas"]
+        app.dependency_overrides[get_controller] = closed
+        assert client.get(STREAM).json() == {"detail": "closed today"}
 
 
-def test_it_can_be_mounted_in_another_application(app: FastAPI) -> None:
+def test_it_can_be_mounted_in_another_application_which_has_to_run_its_lifespan(app: FastAPI) -> None:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with app.router.lifespan_context(app):
             yield
 
-    outer = FastAPI(lifespan=lifespan)
-    outer.mount("/watermarks", app)
+    without, outer = FastAPI(), FastAPI(lifespan=lifespan)
+    for each in (without, outer):
+        each.mount("/watermarks", app)
+    with TestClient(without) as client, pytest.raises(RuntimeError, match="lifespan_context"):
+        client.get("/watermarks/healthz")
     with TestClient(outer) as client:
         assert client.get("/watermarks/healthz").json() == {"status": "ok"}
         assert client.put(f"/watermarks{STREAM}", json={"segments": 1, "max_ahead_ms": None}).status_code == 201
@@ -86,10 +76,3 @@ def test_it_can_be_mounted_in_another_application(app: FastAPI) -> None:
         assert client.get("/watermarks/v1/none").json()["path"] == "/watermarks/v1/none"
         assert client.delete("/watermarks/healthz").headers["allow"] == "GET"
         assert client.get("/healthz").json() == {"detail": "Not Found"}
-
-
-def test_an_application_whose_lifespan_did_not_run_says_so(app: FastAPI) -> None:
-    outer = FastAPI()
-    outer.mount("/watermarks", app)
-    with TestClient(outer) as client, pytest.raises(RuntimeError, match="lifespan_context"):
-        client.get("/watermarks/healthz")

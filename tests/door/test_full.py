@@ -36,7 +36,9 @@ def status_of(process: OwnProcess, path: str) -> int:
         return raw.send(PROBE % path.encode()).answer().status
 
 
-def test_connections_that_say_nothing_make_room_for_those_who_ask(full: OwnProcess) -> None:
+def test_silent_connections_make_room_and_where_all_are_used_a_further_one_ends_until_one_leaves(
+    full: OwnProcess,
+) -> None:
     with ExitStack() as opened:
         silent = [opened.enter_context(Raw(full)) for _ in range(ROOM)]
         select.select([], [], [], 2 * DEFAULT_LIMITS.evicted_after_s)
@@ -44,11 +46,6 @@ def test_connections_that_say_nothing_make_room_for_those_who_ask(full: OwnProce
             assert status_of(full, path) == 200
         assert silent[0].is_closed()
         assert status_of(full, "/v1/streams") == 200
-    assert full.stop() == 0
-    assert "connections_full" in full.log and "Traceback" not in full.log
-
-
-def test_when_all_connections_are_used_a_further_one_ends_until_one_leaves(full: OwnProcess) -> None:
     with ExitStack() as opened:
         polls = [opened.enter_context(Raw(full)).send(POLL % number) for number in range(ROOM)]
         with Raw(full) as raw:
@@ -59,6 +56,6 @@ def test_when_all_connections_are_used_a_further_one_ends_until_one_leaves(full:
             with suppress(AssertionError, ConnectionError):
                 found = status_of(full, "/v1/streams")
         assert found == 200
-    assert full.stop() == 0
+    assert full.stop() == 0 and "Traceback" not in full.log
     told = re.search(r"connections_full open=(\d+) limit=(\d+)", full.log)
     assert told is not None and int(told[2]) == ROOM

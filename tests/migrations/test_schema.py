@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,18 +63,13 @@ def revisions() -> list[str]:
     return [each.revision for each in script.walk_revisions()][::-1]
 
 
-def test_upgrading_an_empty_database_gives_what_the_models_have(store_url: str) -> None:
+def test_upgrading_an_empty_database_and_stepping_down_and_up_again_gives_what_the_models_have(store_url: str) -> None:
     with connected(store_url) as connection:
         upgrade.upgrade(connection)
 
         assert differences(connection) == []
         names = set(inspect(connection).get_table_names())
         assert names == {*metadata.tables, "alembic_version"} and "mark" in names
-
-
-def test_stepping_down_and_up_again_gives_the_same(store_url: str) -> None:
-    with connected(store_url) as connection:
-        upgrade.upgrade(connection)
         for revision in [*revisions()[-2::-1], "base"]:
             command.downgrade(upgrade.configuration(connection), revision)
         assert set(inspect(connection).get_table_names()) == {"alembic_version"}
@@ -84,10 +79,11 @@ def test_stepping_down_and_up_again_gives_the_same(store_url: str) -> None:
 
 
 def test_a_schema_that_is_made_at_once_is_that_of_all_steps(store_url: str) -> None:
+    assert migrate(store_url) == (None, REVISION)
     with connected(store_url) as connection:
-        upgrade.make(connection)
         assert differences(connection) == []
         assert upgrade.revision(connection) == revisions()[-1] == REVISION
+    assert revisions() == [f"{number:04}" for number in range(1, len(revisions()) + 1)]  # each is one more
 
 
 def alembic(*arguments: str, database: str | None) -> subprocess.CompletedProcess[str]:
@@ -159,22 +155,22 @@ print("alembic" in sys.modules)
     assert done.stdout == "False\n"
 
 
-def test_a_fresh_store_gets_the_schema_when_it_is_opened(store_url: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "attempts", "said"),
+    [
+        ("0000", (open_database,), r"schema is 0000.*`strandline migrate`"),
+        ("0002", (open_database, migrate), "schema is 0002, and this version knows those up to 0001: use a version"),
+    ],
+)
+def test_a_store_of_another_version_is_refused_with_what_to_do(
+    store_url: str, version: str, attempts: tuple[Callable[[str], object], ...], said: str
+) -> None:
     open_database(store_url).close()
-
     assert migrate(store_url) == (REVISION, REVISION)
-
-
-def test_migrating_a_fresh_store_makes_the_schema(store_url: str) -> None:
-    assert migrate(store_url) == (None, REVISION)
-
-
-def test_a_store_of_another_version_is_refused_with_the_command_to_run(store_url: str) -> None:
-    open_database(store_url).close()
-    change(store_url, "UPDATE alembic_version SET version_num = '0000'")
-
-    with pytest.raises(WrongSchema, match=r"schema is 0000.*`strandline migrate`"):
-        open_database(store_url)
+    change(store_url, f"UPDATE alembic_version SET version_num = '{version}'")
+    for attempt in attempts:
+        with pytest.raises(WrongSchema, match=said):
+            attempt(store_url)
 
 
 def test_a_database_with_other_tables_is_refused(store_url: str) -> None:
@@ -203,24 +199,13 @@ def test_a_store_is_migrated_once_nobody_serves_it(store_url: str) -> None:
     migrate(store_url)
 
 
-def test_an_sqlite_file_is_served_by_one_controller(tmp_path: Path) -> None:
-    store = str(tmp_path / "store.db")
-    with open_database(store), pytest.raises(AlreadyServed, match="another controller"):
-        open_database(store)
+def test_an_sqlite_file_is_served_by_one_controller_under_all_its_names(tmp_path: Path) -> None:
+    store, link = str(tmp_path / "store.db"), str(tmp_path / "link.db")
+    Path(link).symlink_to(store)
+    for first, second in ((store, store), (store, link), (link, store)):
+        with open_database(first), pytest.raises(AlreadyServed, match="another controller"):
+            open_database(second)
     open_database(store).close()
-
-
-def test_several_controllers_serve_one_postgresql(postgres_url: str) -> None:
-    with open_database(postgres_url), open_database(postgres_url):
-        pass
-
-
-def test_an_sqlite_file_has_one_lock_under_all_its_names(tmp_path: Path) -> None:
-    (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
-    with open_database(str(tmp_path / "store.db")), pytest.raises(AlreadyServed, match="another controller"):
-        open_database(str(tmp_path / "link.db"))
-    with open_database(str(tmp_path / "link.db")), pytest.raises(AlreadyServed, match="another controller"):
-        open_database(str(tmp_path / "store.db"))
 
 
 def test_the_path_of_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -254,15 +239,3 @@ def test_a_database_that_is_not_there_is_named_without_its_password(postgres: An
 def test_a_database_that_is_not_supported_is_refused(url: str) -> None:
     with pytest.raises(BadDatabaseUrl):
         open_database(url)
-
-
-def test_a_store_of_a_later_version_is_refused(store_url: str) -> None:
-    open_database(store_url).close()
-    change(store_url, "UPDATE alembic_version SET version_num = '0002'")
-    for attempt in (open_database, migrate):
-        with pytest.raises(WrongSchema, match="schema is 0002, and this version knows those up to 0001: use a version"):
-            attempt(store_url)
-
-
-def test_every_revision_is_one_more_than_the_one_before() -> None:
-    assert revisions() == [f"{number:04}" for number in range(1, len(revisions()) + 1)]

@@ -5,11 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,8 +30,12 @@ from controller.records.log_lines import (
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.storage.diagnosis import Cause
 from tests.operations.scraping import STREAM
-from tests.served import NOON, ROOT, InProcess, OwnProcess
+from tests.served import NOON, ROOT, InProcess, OwnProcess, run_command
 
+ACTS = (
+    "stream_created", "writer_registered", "stream_excluded", "stream_included", "writer_idle", "writer_closed",
+    "stream_scaled", "stream_sealed", "group_created", "group_deleted", "stream_deleted",
+)  # fmt: skip
 DOCUMENT = (ROOT / "docs" / "logs.md").read_text()
 Line = dict[str, Any]
 
@@ -77,7 +78,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Line]]:
     server = OwnProcess(tmp_path_factory.mktemp("store") / "store.db", "--log-format", "json", "--access-log")
     client, writers = server.client, "/v1/streams/s/writers"
     headers = {"X-Request-Id": "the-caller-chose-this", "Authorization": "Bearer a-secret-of-the-caller"}
-    client.put("/v1/streams/s", json=STREAM, headers=headers)
+    assert client.put("/v1/streams/s", json=STREAM, headers=headers).headers["x-request-id"] == "the-caller-chose-this"
     client.put(f"{writers}/w")
     for number in range(30):
         client.post("/v1/streams/s/notes", json={"writer": "w", "time": NOON + number, "position": {"0": number}})
@@ -98,35 +99,23 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Line]]:
     yield lines_of(server.log)
 
 
-def test_the_life_of_a_controller_is_told_in_order(served: list[Line]) -> None:
+def test_the_life_of_a_controller_is_told_in_order_and_what_somebody_did_in_one_line(served: list[Line]) -> None:
     stages = ["starting", "schema_created", "ready", "stopping", "flushed", "stopped"]
 
     assert [line["event"] for line in served if line["event"] in stages] == stages
     assert (served[0]["event"], served[-1]["event"]) == ("starting", "stopped")
     assert told(served, "ready")[0]["url"].startswith("http://127.0.0.1:")
+    for act in ACTS:
+        (line,) = told(served, act)
+        assert line["request_id"] and line["level"] == "info" and re.fullmatch(r"[\d-]+T[\d:.]+Z", line["logged_at"])
 
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        "stream_created", "writer_registered", "stream_excluded", "stream_included", "writer_idle", "writer_closed",
-        "stream_scaled", "stream_sealed", "group_created", "group_deleted", "stream_deleted",
-    ],
-)  # fmt: skip
-def test_what_somebody_did_is_one_line_with_the_request(served: list[Line], event: str) -> None:
-    (line,) = told(served, event)
-
-    assert line["request_id"] and line["level"] == "info" and re.fullmatch(r"[\d-]+T[\d:.]+Z", line["logged_at"])
-
-
-def test_a_request_keeps_the_id_that_its_caller_gave(served: list[Line]) -> None:
     (created,), (excluded,) = told(served, "stream_created"), told(served, "stream_excluded")
 
     assert created["request_id"] == "the-caller-chose-this"
     assert (excluded["request_id"], excluded["stream"], excluded["writer"]) == ("why-excluded", "s", "w")
 
 
-def test_refusals_are_told_but_not_all_of_a_flood(served: list[Line]) -> None:
+def test_refusals_and_requests_are_told_but_no_flood_no_note_no_secret_and_no_query(served: list[Line]) -> None:
     refused = told(served, "refused")
 
     assert 0 < len(refused) <= JOURNAL_REFUSALS_BURST_ENTRIES
@@ -134,28 +123,23 @@ def test_refusals_are_told_but_not_all_of_a_flood(served: list[Line]) -> None:
     assert (first["code"], first["stream"], first["writer"], first["time"]) == ("time_went_back", "s", "w", 1)
     assert first["request_id"] in {line["request_id"] for line in told(served, "request") if line["status"] == 409}
 
-
-def test_each_request_is_logged_on_demand_and_notes_never_otherwise(served: list[Line]) -> None:
     requests, others = told(served, "request"), [line for line in served if line["event"] != "request"]
 
     assert sum(line["path"] == "/v1/streams/s/notes" for line in requests) == 30 + JOURNAL_REFUSALS_BURST_ENTRIES + 10
     assert len(others) < 20 + JOURNAL_REFUSALS_BURST_ENTRIES
     assert any((line["method"], line["path"], line["status"]) == ("GET", "/v1/streams", 200) for line in requests)
 
-
-def test_nothing_of_the_log_is_a_secret_or_a_query(served: list[Line]) -> None:
     text = json.dumps(served)
 
     assert "a-secret" not in text and "Bearer" not in text and "limit=7" not in text
 
 
-def test_the_password_of_a_database_is_not_told() -> None:
+def test_a_server_that_is_away_is_named_without_the_password_of_its_database() -> None:
     url = "postgresql://someone:hidden-word@127.0.0.1:1/nowhere"
-    command = [sys.executable, "-m", "controller", "serve", "--database", url, "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    done = run_command("serve", "--database", url, "--port", "0")
 
     assert done.returncode == 1 and "starting store=postgresql://someone:…@127.0.0.1:1/nowhere" in done.stderr
+    assert "cannot be opened" in done.stderr and "Traceback" not in done.stderr
     assert "hidden-word" not in done.stderr + done.stdout
 
 
@@ -198,21 +182,13 @@ def test_what_did_not_become_durable_is_not_told(controller: InProcess) -> None:
 # -- the store ---------------------------------------------------------------------------------------------------
 
 
-class Stopwatch:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_store_trouble_is_logged_now_and_then_and_when_over() -> None:
-    watch = Stopwatch()
-    health = StoreHealth(watch)
+def test_store_trouble_is_logged_now_and_then_and_when_over_and_fills_no_log() -> None:
+    now = 100.0
+    health = StoreHealth(lambda: now)
     with Written() as log:
         for _ in range(30):
             health.failed("commit", OSError("full"), 2)
-            watch.now += 1
+            now += 1
         health.committed(health.begin(), 1)
         health.committed(health.begin(), 1)
 
@@ -222,14 +198,11 @@ def test_store_trouble_is_logged_now_and_then_and_when_over() -> None:
     assert recovered["away_ms"] == 30_000
     assert health.errors["commit", Cause.OTHER] == 30 and health.up
 
-
-def test_a_store_that_fails_every_other_commit_fills_no_log() -> None:
-    watch = Stopwatch()
-    health = StoreHealth(watch)
+    health = StoreHealth(lambda: now)  # of a store that fails every other commit
     with Written() as log:
         for _ in range(250):
             health.failed("commit", OSError("full"), 2)
-            watch.now += 0.1
+            now += 0.1
             health.committed(health.begin(), 1)
 
     assert [line["event"] for line in log.lines] == ["store_failed", "store_recovered"] * 3
@@ -250,11 +223,14 @@ def test_text_is_one_line_of_names_and_values() -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_line_stays_one_whatever_its_values_hold(form: str) -> None:
+def test_a_line_stays_one_whatever_its_values_hold_and_what_utf_8_cannot_is_written_in_escapes(form: str) -> None:
     with Written(form) as log:
         log_event("x", name="two\nlines", long="y" * 5_000)
 
     assert len(log.text.splitlines()) == 1 and len(log.text) < 2_000
+    record = logging.LogRecord("strandline", logging.INFO, "", 0, "x", None, None)  # not logged: pytest would keep it
+    record.fields = {"name": "\ud800"}
+    assert FORMATS[form]().format(record).encode("utf-8").isascii()
 
 
 HOSTILE = st.text(
@@ -278,13 +254,6 @@ def test_no_callers_text_forges_a_line_or_controls_a_terminal(form: str, name: s
     assert len(beginnings) == 3  # and what is not one of them stands further in
     if form == "json":
         assert log.lines[0]["name"] == name and log.lines[0]["inner"] == {name: [message]}
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_what_utf_8_cannot_hold_is_written_in_escapes_too(form: str) -> None:
-    record = logging.LogRecord("strandline", logging.INFO, "", 0, "x", None, None)  # not logged: pytest would keep it
-    record.fields = {"name": "\ud800"}
-    assert FORMATS[form]().format(record).encode("utf-8").isascii()
 
 
 def test_a_real_controllers_log_has_callers_text_in_escapes_only(tmp_path: Path) -> None:

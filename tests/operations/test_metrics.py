@@ -16,7 +16,7 @@ from tests.operations.scraping import STREAM, Scrape, scrape
 from tests.served import NOON, InProcess, ManualClock
 
 
-def test_who_stalls_a_stream_for_how_long_and_until_when(busy: Scrape) -> None:
+def test_a_scrape_tells_who_stalls_a_stream_what_was_counted_and_how_far_a_group_is(busy: Scrape) -> None:
     slow = {"stream": "orders", "key": "", "writer": "slow"}
 
     assert busy.value("stream_held_now_seconds", **slow, state="active") == 20
@@ -25,8 +25,6 @@ def test_who_stalls_a_stream_for_how_long_and_until_when(busy: Scrape) -> None:
     assert busy.value("stream_watermark_lag_seconds", stream="orders", key="") == 21
     assert busy.value("stream_event_time_lag_seconds", stream="orders", key="") == -10
 
-
-def test_notes_marks_refusals_and_writers_are_counted(busy: Scrape) -> None:
     assert busy.value("stream_notes_total", stream="orders") == 3
     assert busy.value("stream_marks_total", stream="orders", key="") == 1
     assert busy.value("stream_late_notes_total", stream="orders") == 0
@@ -36,8 +34,6 @@ def test_notes_marks_refusals_and_writers_are_counted(busy: Scrape) -> None:
     assert busy.value("problems_total", code="time_went_back") == 1
     assert busy.value("responses_total", status="409") == 1
 
-
-def test_a_group_shows_its_lag_backlog_and_remaining_offsets(busy: Scrape) -> None:
     assert busy.value("group_lag_seconds", group="readers") == 21
     assert busy.value("group_stream_lag_seconds", group="readers", stream="orders") == 21
     assert busy.value("group_behind_seconds", group="readers", stream="orders") == 0
@@ -47,15 +43,21 @@ def test_a_group_shows_its_lag_backlog_and_remaining_offsets(busy: Scrape) -> No
     assert busy.value("group_backlog", group="readers") in (0, 1)
 
 
-def test_a_group_of_a_deleted_stream_is_unreadable_and_does_not_vanish(controller: InProcess) -> None:
+def test_a_deleted_stream_leaves_nothing_and_begins_anew_and_its_group_is_unreadable_and_stays(
+    controller: InProcess,
+) -> None:
     controller.call("PUT", "/v1/streams/s", STREAM)
     controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"], "backlog_threshold_ms": 1_000})
     assert scrape(controller).value("group_readable", group="g") == 1
-    controller.call("DELETE", "/v1/streams/s")
     for _ in range(2):
-        found = scrape(controller)
-        assert found.value("group_readable", group="g") == 0 and found.of("group_backlog") == {}
-        controller.call("PUT", "/v1/streams/s", STREAM)
+        controller.note("w", NOON, {})
+        assert scrape(controller).value("stream_notes_total", stream="s") == 1
+        controller.call("DELETE", "/v1/streams/s")
+        for stream_again in (False, True):
+            found = scrape(controller)
+            assert found.value("group_readable", group="g") == 0 and found.of("group_backlog") == {}
+            assert stream_again or found.of("stream_notes_total") == {}
+            controller.call("PUT", "/v1/streams/s", STREAM)
     controller.call("DELETE", "/v1/reader-groups/g")
     assert scrape(controller).of("group_readable") == {}
 
@@ -92,7 +94,9 @@ def test_the_keys_of_a_stream_are_bounded_too(controller: InProcess) -> None:
     assert marks == {**dict.fromkeys(keys[:METRICS_KEYS_OF_STREAM], 1), OTHER: 4}
 
 
-def test_times_that_are_no_dates_and_sealed_streams_have_no_lag(controller: InProcess) -> None:
+def test_a_stream_at_rest_has_a_lag_before_its_first_mark_times_that_are_no_dates_and_sealed_streams_have_none(
+    controller: InProcess,
+) -> None:
     for name, time in (("counts", 100), ("sealed", NOON)):
         controller.call("PUT", f"/v1/streams/{name}", STREAM)
         controller.note("w", time, {}, name)
@@ -101,15 +105,11 @@ def test_times_that_are_no_dates_and_sealed_streams_have_no_lag(controller: InPr
 
     assert found.of("stream_watermark_lag_seconds") == {} == found.of("stream_event_time_lag_seconds")
     assert found.value("stream_marks_total", stream="counts", key="") == 1
-
-
-def test_a_stream_at_rest_before_its_first_mark_has_that_lag_too(controller: InProcess) -> None:
     settings = {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": None}
     controller.call("PUT", "/v1/streams/s", settings)
     controller.note("w", NOON, {})
     controller.call("POST", "/v1/streams/s/writers/w/idle")
     controller.pass_time(100_000)
-
     assert controller.marks() == [] and controller.call("GET", "/v1/streams/s/marks")["resting"] == NOON + 90_000
     assert scrape(controller).value("stream_watermark_lag_seconds", stream="s", key="") == 10
 
@@ -129,15 +129,6 @@ def test_unused_streams_are_all_there_with_the_first_scrape_after_a_restart(tmp_
     assert len(found.of("stream_writers")) >= 1
     assert {dict(labels)["stream"] for labels in found.of("stream_marks_total")} == set(names)
     assert found.value("stream_marks_total", stream=names[-1], key="") == 1
-
-
-def test_a_deleted_stream_leaves_nothing_and_begins_anew(controller: InProcess) -> None:
-    for _ in range(2):
-        controller.call("PUT", "/v1/streams/s", STREAM)
-        controller.note("w", NOON, {})
-        assert scrape(controller).value("stream_notes_total", stream="s") == 1
-        controller.call("DELETE", "/v1/streams/s")
-        assert scrape(controller).of("stream_notes_total") == {}
 
 
 def test_a_failing_store_is_visible_and_keeps_its_counts(tmp_path: Path) -> None:

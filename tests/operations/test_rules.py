@@ -78,27 +78,22 @@ def test_what_alerts_and_legends_say_uses_labels_that_their_metrics_have(busy: S
         assert set(labels) <= has | OF_THE_SCRAPE, expression
 
 
-def test_an_alert_on_a_stream_or_group_is_one_over_all_controllers_of_a_store() -> None:
+def test_an_alert_is_one_over_all_controllers_of_a_store_and_outlasts_the_start_of_one() -> None:
     """Each of them shows every stream and group: labels of their own, also those of pods, must not make it several."""
     about = [rule for rule in alerts() if re.search(r"strandline_(stream|group)_", rule["expr"])]
     one = re.compile(r"(max|sum) by \(job, (stream|group)\b")
     assert about and [rule["alert"] for rule in about if not one.match(rule["expr"])] == []
     assert [rule["alert"] for rule in about if "instance" in rule["annotations"]["summary"]] == []
 
-
-def test_an_alert_on_the_state_of_a_stream_outlasts_the_start_of_a_controller() -> None:
-    """Until it has loaded a stream, that stream has no series."""
     states = [rule for rule in alerts() if re.search(r"strandline_stream_(state|held|watermark)", rule["expr"])]
     assert states and [rule["alert"] for rule in states if "keep_firing_for" not in rule] == []
 
 
-def test_the_page_names_only_metrics_that_there_are() -> None:
+def test_the_page_names_only_metrics_that_there_are_and_the_bounds_of_the_code() -> None:
     named = set(re.findall(r"`(strandline_\w+)`", DOCUMENT))
     assert named
     assert named - {each.name for each in FAMILIES} == set()
 
-
-def test_the_documented_bounds_are_those_of_the_code() -> None:
     for words in (
         f"{METRICS_KEYS:,} pairs".replace(",", " "), f"{METRICS_KEYS_OF_STREAM} keys", f"the {METRICS_HOLDERS} writers",
         f"first {METRICS_GROUPS}",

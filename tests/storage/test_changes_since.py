@@ -67,7 +67,7 @@ def streams(both_stores: str) -> Iterator[Streams]:
         yield Streams(database)
 
 
-def test_the_changes_since_a_row_begin_with_that_row(streams: Streams) -> None:
+def test_the_changes_since_a_row_begin_with_that_row_and_one_that_is_missing_is_an_error(streams: Streams) -> None:
     for time in (10, 20, 30):
         streams.note("a", "w", time)
         streams.note("b", "w", time)
@@ -76,30 +76,21 @@ def test_the_changes_since_a_row_begin_with_that_row(streams: Streams) -> None:
     assert [each.writers[0].position for each in found["a"]] == [{"0": 10}, {"0": 20}, {"0": 30}]
     assert [each.seq for each in found["b"]] == [4]
     assert streams.changes_since(a=5, nobody=1) == {"a": [], "nobody": []}
-
-
-def test_each_commit_has_a_row_in_the_log(streams: Streams) -> None:
-    streams.stream("a").truncate({"0": 3}, 0)
-    streams.flush("a")
-    assert [(each.seq, each.writers) for each in streams.changes_since(a=1)["a"]] == [(1, []), (2, [])]
-
-
-def test_a_log_of_commits_that_change_no_writer_stays_short(streams: Streams) -> None:
-    for offset in range(1, 100):
-        streams.stream("a").truncate({"0": offset}, 0)
-        streams.flush("a")
-    assert streams.version("a") == 100
-    assert len(streams.changes_since(a=1)["a"]) <= 32
-
-
-def test_a_row_that_is_missing_from_the_log_is_an_error(streams: Streams) -> None:
-    for time in (10, 20, 30):
-        streams.note("a", "w", time)
     change = schema.writer_change.c
     with streams.database.writer.begin():
         streams.database.writer.execute(delete(schema.writer_change).where(change.stream == "a", change.seq == 3))
     with pytest.raises(StoreCorrupt, match="it is missing"):
         streams.changes_since(a=2)
+
+
+def test_each_commit_has_a_row_in_the_log_which_stays_short(streams: Streams) -> None:
+    for offset in range(1, 100):
+        streams.stream("a").truncate({"0": offset}, 0)
+        streams.flush("a")
+        if offset == 1:
+            assert [(each.seq, each.writers) for each in streams.changes_since(a=1)["a"]] == [(1, []), (2, [])]
+    assert streams.version("a") == 100
+    assert len(streams.changes_since(a=1)["a"]) <= 32
 
 
 def test_marks_since_have_keys_that_are_not_given(streams: Streams) -> None:

@@ -28,23 +28,16 @@ def database(both_stores: str) -> Iterator[Database]:
         yield opened
 
 
-def test_a_gap_in_service_is_unserved_whoever_finds_it(database: Database) -> None:
+def test_a_gap_in_service_is_unserved_whoever_finds_it_but_not_for_who_is_late_or_by_hand(
+    database: Database,
+) -> None:
     #   served   1000 ─ 1000 + GAP ─ gap of GAP + 1 ─┤ two find it
     served = [serve(database.writer, 1_000), serve(database.writer, 1_000 + SERVED_GAP_MS)]
     assert [(each.served_until, each.unserved_ms) for each in served] == [(1_000, 0), (1_000 + SERVED_GAP_MS, 0)]
     later = 1_000 + 2 * SERVED_GAP_MS + 1
-    found = [serve(database.writer, later), serve(database.writer, later)]
-    assert [(each.served_until, each.unserved_ms) for each in found] == [(later, SERVED_GAP_MS + 1)] * 2
-
-
-def test_who_serves_late_takes_nothing_back(database: Database) -> None:
-    serve(database.writer, 9_000)
-    assert serve(database.writer, 8_000)[:2] == (9_000, 0)
-
-
-def test_a_clock_that_is_moved_by_hand_has_no_gaps(database: Database) -> None:
-    serve(database.writer, 1_000, by_hand=True)
-    assert serve(database.writer, 900_000, by_hand=True)[:2] == (900_000, 0)
+    found = [serve(database.writer, time) for time in (later, later, later - 1_000)]
+    assert [(each.served_until, each.unserved_ms) for each in found] == [(later, SERVED_GAP_MS + 1)] * 3
+    assert serve(database.writer, later + 900_000, by_hand=True)[:2] == (later + 900_000, SERVED_GAP_MS + 1)
 
 
 def test_a_lock_finds_the_heads_that_there_are_and_how_long_the_store_was_served(database: Database) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from sqlalchemy import delete, update
@@ -84,57 +84,64 @@ def test_a_cache_that_is_equal_lacks_nothing(two: Two) -> None:
     assert not two.is_outdated()
 
 
-def test_a_cache_that_is_too_far_behind_is_outdated(two: Two) -> None:
+def too_far_behind(two: Two) -> None:
     for time in range(2, 3 + FOLLOWED_COMMITS):
         two.note(time)
-    assert two.is_outdated()
 
 
-def test_a_cache_is_outdated_by_a_change_of_structure(two: Two) -> None:
+def a_change_of_structure(two: Two) -> None:
     two.writer.stream.configure({"min_writers": 2}, 1)
     write(two.database, two.writer)
-    assert two.is_outdated()
 
 
-def test_a_cache_on_another_history_is_outdated(two: Two) -> None:
+def another_history(two: Two) -> None:
     """A fail-over lost the commit that it has, and another controller took its number."""
     two.execute(update(schema.writer_change).where(schema.writer_change.c.seq == 1).values(stamp=new_stamp()))
     two.note(2)
-    assert two.is_outdated()
 
 
-def test_a_cache_that_is_ahead_of_the_store_is_outdated(two: Two) -> None:
+def ahead_of_the_store(two: Two) -> None:
     head = two.cache.head
     two.note(2)
     two.cache = two.loaded()
     two.execute(update(schema.head).values(**head._asdict()))
-    assert two.is_outdated()
 
 
-def test_a_cache_that_the_log_does_not_reach_back_to_is_outdated(two: Two) -> None:
+def a_log_that_does_not_reach_back_to_it(two: Two) -> None:
     two.note(2)
     two.note(3)
     two.execute(delete(schema.writer_change).where(schema.writer_change.c.seq == 1))
-    assert two.is_outdated()
 
 
-def test_a_cache_of_a_store_that_was_restored_is_outdated(two: Two) -> None:
+def a_restore(two: Two) -> None:
     with transaction(two.database.writer):
         start_over(two.database.writer, 5)
-    assert two.is_outdated()
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_cache_of_a_stream_that_was_deleted_is_outdated(two: Two, again: bool) -> None:
+def a_deletion(two: Two) -> None:
     commit = Commit(new_stamp())
     commit.delete(Kind.STREAM, "s", 5)
     with transaction(two.database.writer):
         write_rows(two.database.writer, commit)
-    if again:
-        two.writer = stream("s")
-        two.writer.head = two.writer.head._replace(identity="another")
-        two.note(1)
-        two.note(2)
+
+
+def a_stream_that_was_made_again(two: Two) -> None:
+    a_deletion(two)
+    two.writer = stream("s")
+    two.writer.head = two.writer.head._replace(identity="another")
+    two.note(1)
+    two.note(2)
+
+
+OUTDATING: tuple[Callable[[Two], None], ...] = (
+    too_far_behind, a_change_of_structure, another_history, ahead_of_the_store, a_log_that_does_not_reach_back_to_it,
+    a_restore, a_deletion, a_stream_that_was_made_again,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OUTDATING)
+def test_a_cache_is_outdated_by_what_it_cannot_follow(two: Two, what: Callable[[Two], None]) -> None:
+    what(two)
     assert two.is_outdated()
 
 
@@ -172,21 +179,13 @@ def outcome(database: Database, versions: dict[Subject, int], stamp: int) -> boo
         return was_committed(database.writer, versions, stamp)
 
 
-def test_a_commit_is_found_by_its_stamp_also_under_later_ones(two: Two) -> None:
-    first = two.writer.head
-    assert outcome(two.database, {S: first.version}, first.stamp) is True
-    two.note(2)
-    two.note(3)
-    assert outcome(two.database, {S: first.version}, first.stamp) is True
-
-
-def test_a_commit_that_was_undone_is_not_found_also_where_another_took_its_version(two: Two) -> None:
-    lost = new_stamp()
-    assert outcome(two.database, {S: two.writer.head.version + 1}, lost) is False
-    two.note(2)
-    assert outcome(two.database, {S: two.writer.head.version}, lost) is False
-    two.note(3)
-    assert outcome(two.database, {S: two.writer.head.version - 1}, lost) is False
+def test_a_commit_is_found_by_its_stamp_under_later_ones_and_one_that_was_undone_is_not(two: Two) -> None:
+    first, lost = two.writer.head, new_stamp()
+    for later in range(3):
+        assert outcome(two.database, {S: first.version}, first.stamp) is True
+        assert outcome(two.database, {S: first.version + 1}, lost) is False  # later another one took its version
+        two.note(2 + later)
+    assert outcome(two.database, {T: 1}, new_stamp()) is None  # of what does not exist any more it cannot be told
 
 
 def test_a_commit_of_a_group_is_found_until_a_later_one(both_stores: str) -> None:
@@ -209,10 +208,6 @@ def test_of_a_group_and_a_stream_the_stream_shows_what_became_of_a_commit(both_s
         note(of_stream, 1, "a")
         write(database, of_stream)
         assert outcome(database, versions, stamp) is True
-
-
-def test_what_became_of_a_commit_of_a_deleted_stream_cannot_be_told(two: Two) -> None:
-    assert outcome(two.database, {T: 1}, new_stamp()) is None
 
 
 def test_whom_marks_leave_out_can_be_read_after_two_controllers_made_them_and_the_oldest_are_gone(two: Two) -> None:

@@ -57,17 +57,8 @@ def streams(process: OwnProcess, token: str | None, path: str = "") -> httpx.Res
 def begin(process: OwnProcess, path: str, body: bytes, *headers: str, method: str = "POST") -> socket.socket:
     """A call, all but its body."""
     opened = socket.create_connection(("127.0.0.1", port_of(process)), timeout=WITHIN_S)
-    length, kind = f"Content-Length: {len(body)}", "Content-Type: application/json"
-    head = (
-        f"{method} {path} HTTP/1.1",
-        f"Host: localhost:{port_of(process)}",
-        length,
-        kind,
-        "Connection: close",
-        *headers,
-        "",
-        "",
-    )
+    named = (f"Host: localhost:{port_of(process)}", f"Content-Length: {len(body)}", "Content-Type: application/json")
+    head = (f"{method} {path} HTTP/1.1", *named, "Connection: close", *headers, "", "")
     opened.sendall("\r\n".join(head).encode())
     time.sleep(0.2)  # it is let in
     return opened

@@ -76,50 +76,39 @@ def test_a_database_that_cannot_be_used_is_told_without_its_password(url: str) -
     assert "secret" not in str(raised.value) + repr(raised.value) and "db" in str(raised.value)
 
 
-def test_a_database_is_shown_without_its_password_wherever_that_stands() -> None:
+def test_a_database_and_a_problem_are_shown_without_the_secrets_that_they_quote() -> None:
     assert shown(parse_url("postgresql://a:secret@h/db?password=secret")) == "postgresql://a:…@h/db?password=…"
     assert "secret" not in str(BadDatabaseUrl(url="x://a:secret@b"))
 
-
-def test_a_problem_that_quotes_a_secret_does_not_have_it() -> None:
     problem = to_problem(InvalidConfig(name="x", value={"a": [f"say {TOKEN}"]}, wanted=f"not {TOKEN}"))
 
     assert TOKEN not in str(problem) and problem["value"] == {"a": ["say slt_…"]}
     assert problem["detail"].endswith("not slt_…")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("GET", f"/v1/streams/{TOKEN}", None),
-        ("GET", f"/v1/streams?after=a&limit={TOKEN}", None),
-        ("GET", "/v1/streams/s/segments/0/time-index?token=another-kind-of-secret", None),
-        ("PUT", "/v1/streams/t", {"segments": 1, "late_writers": TOKEN}),
-        ("POST", "/v1/streams/s/notes", {"writer": "w", "time": TOKEN, "position": {}}),
-        ("POST", "/v1/streams/s/notes", {"notes": [{"writer": f"{TOKEN} ", "time": 1, "position": {}}]}),
-    ],
+MISPLACED: tuple[tuple[str, str, object], ...] = (
+    ("GET", f"/v1/streams/{TOKEN}", None),
+    ("GET", f"/v1/streams?after=a&limit={TOKEN}", None),
+    ("GET", "/v1/streams/s/segments/0/time-index?token=another-kind-of-secret", None),
+    ("PUT", "/v1/streams/t", {"segments": 1, "late_writers": TOKEN}),
+    ("POST", "/v1/streams/s/notes", {"writer": "w", "time": TOKEN, "position": {}}),
+    ("POST", "/v1/streams/s/notes", {"notes": [{"writer": f"{TOKEN} ", "time": 1, "position": {}}]}),
 )
-def test_no_answer_or_log_repeats_a_misplaced_token(
-    shared: Any, caplog: pytest.LogCaptureFixture, method: str, path: str, body: object
-) -> None:
+
+
+def test_no_answer_or_log_repeats_a_token_misplaced_or_shown(keyed: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "controller")
-    admin = shared.make("admin")
-    shared.ask(admin, "PUT", "/v1/streams/s", {"segments": 1})
+    admin, expired = keyed.make("admin"), keyed.make("admin", expires_at=NOON)
+    keyed.ask(admin, "PUT", "/v1/streams/s", {"segments": 1})
 
-    for token in (admin, None, TOKEN):
-        answer = shared.ask(token, method, path, body)
-        assert TOKEN not in answer.text and "another-kind" not in answer.text, answer.text
-        assert TOKEN not in str(answer.headers)
-        assert token is None or token not in answer.text + caplog.text
-    assert TOKEN not in caplog.text
-
-
-def test_a_token_that_is_shown_gets_into_no_answer_and_no_log(shared: Any, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "controller")
-    expired = shared.make("admin", expires_at=NOON)
-
+    for method, path, body in MISPLACED:
+        for token in (admin, None, TOKEN):
+            answer = keyed.ask(token, method, path, body)
+            assert TOKEN not in answer.text and "another-kind" not in answer.text, answer.text
+            assert TOKEN not in str(answer.headers)
+            assert token is None or token not in answer.text + caplog.text
     for shown_as in (f"Bearer {TOKEN}", f"Basic {TOKEN}", TOKEN, f"Bearer {expired}"):
-        answer = shared.controller.request("GET", "/v1/streams", headers={"Authorization": shown_as})
+        answer = keyed.controller.request("GET", "/v1/streams", headers={"Authorization": shown_as})
         assert answer.status_code == 401
         assert TOKEN not in answer.text + str(answer.headers) and expired not in answer.text
     assert TOKEN not in caplog.text and expired not in caplog.text

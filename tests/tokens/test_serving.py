@@ -8,6 +8,7 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,22 +99,19 @@ def guarded(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) 
 # -- whom it serves ----------------------------------------------------------------------------------------------
 
 
-def test_without_tokens_another_address_is_refused_with_what_to_run(tmp_path: Path) -> None:
+def test_without_tokens_another_address_is_refused_with_what_to_run_and_served_with_one_also_when_that_was_revoked(
+    tmp_path: Path, strandline: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
     settings = Settings(database=str(tmp_path / "store.db"), host="0.0.0.0")
 
     with pytest.raises(Failure, match=r"`strandline token create admin --role admin`.*--insecure"):
         check_callers(settings)
-    check_callers(Settings(database=str(tmp_path / "store.db"), host="0.0.0.0", insecure=True))
+    check_callers(replace(settings, insecure=True))
     assert not (tmp_path / "store.db").exists()
-
-
-def test_with_a_token_another_address_is_served_also_when_that_was_revoked(
-    tmp_path: Path, strandline: Callable[..., Any], caplog: pytest.LogCaptureFixture
-) -> None:
     strandline("token", "create", "a", "--role", "admin")
     strandline("token", "revoke", "a")
-
-    check_callers(Settings(database=str(tmp_path / "store.db"), host="0.0.0.0"))
+    caplog.clear()
+    check_callers(settings)
     assert "--ssl-certfile" in caplog.text  # what goes over the net unencrypted is told
 
 
@@ -138,23 +136,18 @@ def test_writers_and_readers_of_each_kind_come_in_with_their_tokens(guarded: Gua
     asyncio.run(others())
     with ReaderGroup(url, "g", token=tokens["reader"], ca_file=ca_file) as group:
         assert group.create(["orders"])
-
-
-def test_sparks_source_comes_in_with_a_file_that_has_its_token(guarded: Guarded, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(guarded.tokens["reader"])
-    access = StreamAccess(
-        controller=guarded.process.url,
-        stream="orders",
-        token_file=str(tmp_path / "token"),
-        ca_file=guarded.certificate,
-        wait_ms=5_000,
+    (tmp_path / "reader.token").write_text(tokens["reader"])
+    file = str(tmp_path / "reader.token")
+    of_spark = ControllerWindows(
+        StreamAccess(controller=url, stream="orders", token_file=file, ca_file=ca_file, wait_ms=5_000)
     )
-    windows = ControllerWindows(access)
-    assert windows.time_window({}).lower is None
-    windows.close()
+    assert of_spark.time_window({}).lower is None
+    of_spark.close()
 
 
-def test_who_has_the_wrong_token_or_none_hears_so(guarded: Guarded) -> None:
+def test_who_has_the_wrong_token_or_none_hears_so_and_a_certificate_that_is_not_trusted_is_refused_at_once(
+    guarded: Guarded,
+) -> None:
     url, ca_file = guarded.process.url, guarded.certificate
     with TimeWindows(url, "orders", token=guarded.tokens["writer"], ca_file=ca_file) as windows:
         with pytest.raises(Forbidden, match="takes the role 'reader'") as refused:
@@ -162,10 +155,7 @@ def test_who_has_the_wrong_token_or_none_hears_so(guarded: Guarded) -> None:
         assert refused.value.needs == "reader"
     with TimeWindows(url, "orders", ca_file=ca_file) as windows, pytest.raises(Unauthenticated, match="no token"):
         windows.get_time_window({})
-
-
-def test_a_certificate_that_is_not_trusted_is_refused_at_once(guarded: Guarded) -> None:
-    connection = Connection(guarded.process.url, token="x", seams=no_pause())
+    connection = Connection(url, token="x", seams=no_pause())
     with connection, pytest.raises(ControllerAway, match="CERTIFICATE_VERIFY_FAILED"):
         TimeWindows(connection, "orders").get_time_window({})
 
@@ -215,17 +205,14 @@ def test_a_token_that_cannot_be_found_or_sent_is_refused_untold(
     assert "two words" not in str(raised.value)
 
 
-def test_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_certificates_and_a_number_are_refused(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
     for name in ("ca.pem", "none.pem"):
         with pytest.raises(InvalidConfig, match="certificates in PEM form"):
             Connection("https://127.0.0.1:1", ca_file=str(tmp_path / name))
-
-
-@pytest.mark.parametrize("name", ["token", "token_file", "ca_file"])
-def test_a_number_is_no_token_and_no_file(name: str) -> None:
-    with pytest.raises(InvalidConfig, match=f"{name} cannot be"):
-        Connection("https://127.0.0.1:1", **{name: 5})  # type: ignore[arg-type]  # that is the point
+    for setting in ("token", "token_file", "ca_file"):
+        with pytest.raises(InvalidConfig, match=f"{setting} cannot be"):
+            Connection("https://127.0.0.1:1", **{setting: 5})  # type: ignore[arg-type]  # that is the point
 
 
 # -- commands ----------------------------------------------------------------------------------------------------

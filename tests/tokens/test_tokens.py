@@ -18,7 +18,7 @@ from controller.tokens import Tokens
 from strandline.access import Grant, Role
 from strandline.errors import StoreUnavailable, StoreUndecided
 from strandline.redaction import TOKEN_PREFIX
-from tests.served import NOON, InProcess, ManualClock
+from tests.served import NOON, ManualClock
 
 STREAMS = ("orders-eu", "orders-us", "payments")
 
@@ -39,14 +39,6 @@ def note(stream: str | None = None, writer: str = "w") -> dict[str, Any]:
 # -- from when until when ----------------------------------------------------------------------------------------
 
 
-def test_when_all_are_revoked_nobody_is_let_in(keyed: Any, tmp_path: Path) -> None:
-    keyed.revoke(keyed.make("admin"))
-
-    assert keyed.ask(None, "GET", "/v1/streams").status_code == 401
-    with InProcess(tmp_path / "copy.db", ManualClock()) as other:
-        assert other.request("GET", "/v1/streams").status_code == 200  # another store has tokens of its own
-
-
 def test_a_token_made_or_revoked_beside_a_controller_counts_within_a_second(keyed: Any, strandline: Any) -> None:
     def seconds_until(token: str, status: int) -> float:
         before = time.monotonic()
@@ -65,45 +57,28 @@ def test_a_token_made_or_revoked_beside_a_controller_counts_within_a_second(keye
     assert min(took) < 1
 
 
-def test_a_token_is_good_until_its_last_millisecond(keyed: Any) -> None:
-    token = keyed.make("reader", expires_at=NOON + 1_000)
-    keyed.controller.clock.now = NOON + 999
-    assert keyed.ask(token, "GET", "/v1/streams").status_code == 200
+def test_a_token_is_good_until_its_last_millisecond_over_restarts_and_when_none_is_nobody_is_let_in(keyed: Any) -> None:
+    token, unused = keyed.make("reader", expires_at=NOON + 1_000), keyed.make("reader")
+    keyed.call(token, "GET", "/v1/streams")
+    keyed.controller.clock.now = NOON + 5
+    keyed.controller.portal.call(keyed.controller.app.state.controller.tokens.note_use)
+    with open_tokens(keyed.database) as connection:
+        last = {each.grant.name: each.last_used_at for each in list_tokens(connection)}
+    assert last == {keyed.names[token]: NOON + 5, keyed.names[unused]: None}
+    files = [file for file in Path(keyed.database).parent.iterdir() if file.is_file()]
+    assert files and all(token.encode() not in file.read_bytes() for file in files)  # the store has no token
 
+    keyed.controller.restart()
+    shown = {"Authorization": f"bearer {token}"}
+    keyed.controller.clock.now = NOON + 999
+    assert keyed.ask(None, "GET", "/v1/streams").status_code == 401
+    assert keyed.controller.request("GET", "/v1/streams", headers=shown).status_code == 200
     keyed.controller.clock.now = NOON + 1_000
     refused = keyed.ask(token, "GET", "/v1/streams")
     assert refused.status_code == 401 and f"{keyed.names[token]!r} has expired" in refused.json()["detail"]
-
-
-def test_tokens_hold_after_a_restart(keyed: Any) -> None:
-    token = keyed.make("reader")
-    keyed.controller.__exit__(None, None, None)
-
-    with InProcess(keyed.database, ManualClock()) as again:
-        assert again.request("GET", "/v1/streams").status_code == 401
-        shown = {"Authorization": f"bearer {token}"}
-        assert again.request("GET", "/v1/streams", headers=shown).status_code == 200
-        again.call("GET", "/healthz")
-
-
-def test_when_a_token_was_used_last_is_kept(keyed: Any) -> None:
-    used, unused = keyed.make("reader"), keyed.make("reader")
-    keyed.call(used, "GET", "/v1/streams")
-    keyed.controller.clock.now = NOON + 5
-
-    keyed.controller.portal.call(keyed.controller.app.state.controller.tokens.note_use)
-
-    with open_tokens(keyed.database) as connection:
-        last = {each.grant.name: each.last_used_at for each in list_tokens(connection)}
-    assert last == {keyed.names[used]: NOON + 5, keyed.names[unused]: None}
-
-
-def test_the_store_has_no_token(keyed: Any) -> None:
-    token = keyed.make("admin")
-    keyed.call(token, "PUT", "/v1/streams/s", {"segments": 1})
-
-    files = [file for file in Path(keyed.database).parent.iterdir() if file.is_file()]
-    assert files and all(token.encode() not in file.read_bytes() for file in files)
+    keyed.revoke(unused)
+    assert keyed.ask(None, "GET", "/v1/streams").status_code == 401
+    keyed.controller.call("GET", "/healthz")
 
 
 class OnlyWrites(Store):
@@ -126,22 +101,10 @@ def test_a_token_that_was_stored_is_shown_although_the_store_is_away_then(tmp_pa
     asyncio.run(scene())
 
 
-# -- who else needs one ------------------------------------------------------------------------------------------
-
-
-def test_the_journal_of_all_streams_has_only_permitted_ones(keyed: Any, streams: str) -> None:
-    of_orders = keyed.make("reader", "orders-*")
-    admin, some = (
-        {each["stream"] for each in keyed.call(token, "GET", "/v1/journal")["entries"]}
-        for token in (streams, of_orders)
-    )
-    assert some == {name for name in admin if name.startswith("orders-")} and some < admin
-
-
 # -- patterns within a call --------------------------------------------------------------------------------------
 
 
-def test_a_list_of_streams_shows_permitted_ones_over_all_pages(keyed: Any, streams: str) -> None:
+def test_a_list_of_streams_and_the_journal_of_all_show_permitted_ones_over_all_pages(keyed: Any, streams: str) -> None:
     orders, admin = keyed.make("reader", "orders-*"), streams
     pages, after = [], ""
     while after is not None:
@@ -152,6 +115,8 @@ def test_a_list_of_streams_shows_permitted_ones_over_all_pages(keyed: Any, strea
     assert pages == [["orders-eu"], ["orders-us"]]
     assert keyed.call(admin, "GET", "/v1/streams")["streams"] == sorted(STREAMS)
     assert keyed.call(keyed.make("reader", "x"), "GET", "/v1/streams") == {"streams": [], "next": None}
+    journals = [keyed.call(token, "GET", "/v1/journal")["entries"] for token in (admin, orders)]
+    assert [{each["stream"] for each in entries} for entries in journals] == [set(STREAMS), set(STREAMS[:2])]
 
 
 def test_a_status_is_of_the_streams_that_the_pattern_fits(keyed: Any, streams: str) -> None:
@@ -173,19 +138,14 @@ def test_a_status_is_of_the_streams_that_the_pattern_fits(keyed: Any, streams: s
     assert (refused.status_code, refused.json()["code"], refused.json()["stream"]) == (403, "forbidden", "payments")
 
 
-def test_a_list_of_groups_shows_those_of_which_every_stream_is_allowed(keyed: Any, streams: str) -> None:
-    for group, reads in (("eu", STREAMS[:1]), ("mixed", STREAMS[1:]), ("orders", STREAMS[:2])):
-        keyed.call(streams, "PUT", f"/v1/reader-groups/{group}", {"streams": reads})
-
-    assert keyed.call(keyed.make("reader", "orders-*"), "GET", "/v1/reader-groups")["groups"] == ["eu", "orders"]
-    assert keyed.call(streams, "GET", "/v1/reader-groups?limit=2") == {"groups": ["eu", "mixed"], "next": "mixed"}
-
-
-def test_a_group_needs_a_pattern_for_all_its_streams(keyed: Any, streams: str) -> None:
+def test_a_group_needs_a_pattern_for_all_its_streams_also_to_be_listed(keyed: Any, streams: str) -> None:
     orders = keyed.make("reader", "orders-*")
     keyed.call(orders, "PUT", "/v1/reader-groups/own", {"streams": STREAMS[:2]})
-    keyed.call(streams, "PUT", "/v1/reader-groups/mixed", {"streams": STREAMS})
+    for group, reads in (("eu", STREAMS[:1]), ("mixed", STREAMS)):
+        keyed.call(streams, "PUT", f"/v1/reader-groups/{group}", {"streams": reads})
 
+    assert keyed.call(orders, "GET", "/v1/reader-groups")["groups"] == ["eu", "own"]
+    assert keyed.call(streams, "GET", "/v1/reader-groups?limit=2") == {"groups": ["eu", "mixed"], "next": "mixed"}
     too_wide = keyed.ask(orders, "PUT", "/v1/reader-groups/wide", {"streams": STREAMS})
     assert too_wide.status_code == 403 and too_wide.json()["stream"] == "payments"
     assert keyed.ask(orders, "GET", "/v1/reader-groups/mixed").status_code == 403
@@ -194,15 +154,21 @@ def test_a_group_needs_a_pattern_for_all_its_streams(keyed: Any, streams: str) -
     assert keyed.ask(orders, "GET", "/v1/reader-groups/none").status_code == 404
 
 
-def test_of_many_notes_each_is_judged_by_its_stream(keyed: Any, streams: str) -> None:
+def test_of_many_notes_each_is_judged_by_its_stream_and_a_malformed_one_leaves_nothing_in_another(
+    keyed: Any, streams: str
+) -> None:
     writer = keyed.make("writer", "orders-*")
-    body = {"notes": [note("orders-eu"), note("payments"), {"writer": "w"}, note("orders-us")]}
+    before = keyed.call(streams, "GET", "/v1/streams/payments/journal")
+    malformed = [{"stream": stream, "writer": "w", "time": 1} for stream in ("orders-eu", "payments")]
+    body = {"notes": [note("orders-eu"), note("payments"), {"writer": "w"}, note("orders-us"), *malformed]}
 
-    first, refused, broken, last = keyed.call(writer, "POST", "/v1/notes", body)["results"]
+    first, refused, broken, last, *others = keyed.call(writer, "POST", "/v1/notes", body)["results"]
 
     assert "marks" in first and "marks" in last and broken["code"] == "invalid_note"
     assert (refused["code"], refused["stream"], refused["needs"]) == ("forbidden", "payments", "writer")
+    assert [each["code"] for each in others] == ["invalid_note", "forbidden"]
     assert keyed.call(streams, "GET", "/v1/streams/payments/writers")["writers"] == []
+    assert keyed.call(streams, "GET", "/v1/streams/payments/journal") == before
 
 
 # -- answers that take a while -----------------------------------------------------------------------------------
@@ -239,16 +205,3 @@ def test_marks_as_they_are_made_end_when_the_token_is_revoked(keyed: Any, stream
 
     told = live.result(timeout=60).text
     assert '"time":77' not in told and told.endswith('event: end\ndata: {"reason":"unauthenticated"}\n\n')
-
-
-def test_a_malformed_note_leaves_nothing_in_a_stream_that_its_writer_may_not_use(keyed: Any) -> None:
-    admin, writer = keyed.make(), keyed.make("writer", "orders")
-    for stream in ("orders", "payments"):
-        keyed.call(admin, "PUT", f"/v1/streams/{stream}", {"segments": 1})
-    before = keyed.call(admin, "GET", "/v1/streams/payments/journal")
-    malformed = [{"stream": stream, "writer": "w", "time": 1} for stream in ("orders", "payments")]
-
-    results = keyed.call(writer, "POST", "/v1/notes", {"notes": malformed})["results"]
-
-    assert [each["code"] for each in results] == ["invalid_note", "forbidden"]
-    assert keyed.call(admin, "GET", "/v1/streams/payments/journal") == before
