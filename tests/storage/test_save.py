@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from controller.storage import schema
@@ -63,17 +63,11 @@ def test_a_mark_is_never_overwritten_even_without_a_lock(store_url: str) -> None
         assert [mark.time for mark in loaded(database.reader).chains[""]] == [1, 2]
 
 
-def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
-    with open_database(store_url) as database:
-        write_all(database, {**ROW, "config": "first"}, {**ROW, "config": "last"})
-        with database.reader.begin():
-            assert database.reader.execute(select(schema.stream.c.config)).scalars().all() == ["last"]
-
-
-def test_difficult_text_is_stored_as_it_is(store_url: str) -> None:
+def test_of_rows_with_the_same_key_the_last_counts_and_difficult_text_is_stored_as_it_is(store_url: str) -> None:
     hard = '%(x)s \':y \\u0041 \\ "é" 漢 {0} %%'
     with open_database(store_url) as database:
-        write_all(database, {**ROW, "config": hard, "created_at": 2**63 - 1, "epochs": -(2**63)})
+        last = {**ROW, "config": hard, "created_at": 2**63 - 1, "epochs": -(2**63)}
+        write_all(database, {**ROW, "config": "first"}, last)
         with database.reader.begin():
             (stored,) = database.reader.execute(select(schema.stream)).all()
         assert (stored.config, stored.created_at, stored.epochs) == (hard, 2**63 - 1, -(2**63))
@@ -82,9 +76,7 @@ def test_difficult_text_is_stored_as_it_is(store_url: str) -> None:
 def test_names_are_in_the_order_of_their_bytes(store_url: str) -> None:
     names = ["A", "Z", "_", "a", "a-b", "aB", "b", "é"]
     with open_database(store_url) as database:
-        with database.writer.begin():
-            for name in reversed(names):
-                database.writer.execute(insert(schema.stream).values({**ROW, "name": name}))
+        write_all(database, *({**ROW, "name": name} for name in reversed(names)))
         with database.reader.begin():
             query = select(schema.stream.c.name).order_by(schema.stream.c.name)
             assert database.reader.execute(query).scalars().all() == names

@@ -9,7 +9,7 @@ import pytest
 
 from tests.served import InProcess, ManualClock
 
-MARKS = 300
+MARKS = 120
 
 
 @pytest.fixture

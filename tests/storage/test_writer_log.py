@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import Table, func, select
+from sqlalchemy import select
 
 from controller.commit.writer_log import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
 from controller.storage import schema
@@ -50,17 +49,6 @@ class Flushes:
         write(self._database, self.live)
 
 
-def counted(database: Database, table: Table) -> int:
-    with database.reader.begin():
-        return database.reader.execute(select(func.count()).select_from(table)).scalar_one()
-
-
-def rows_of_log(database: Database) -> list[tuple[Any, ...]]:
-    with database.reader.begin():
-        rows = database.reader.execute(select(schema.writer_change).order_by(schema.writer_change.c.seq)).all()
-    return [tuple(row) for row in rows]
-
-
 def rows_of_writers(database: Database) -> Sequence[str]:
     """Which writers have rows of their own."""
     with database.reader.begin():
@@ -69,7 +57,9 @@ def rows_of_writers(database: Database) -> Sequence[str]:
 
 def logged(database: Database) -> list[list[str]]:
     """Whom each row of the log concerns."""
-    return [[state[0] for state in json.loads(writers)] for _, _, writers, *_ in rows_of_log(database)]
+    with database.reader.begin():
+        rows = database.reader.execute(select(schema.writer_change.c.writers).order_by(schema.writer_change.c.seq))
+        return [[state[0] for state in json.loads(writers)] for writers in rows.scalars()]
 
 
 def times(database: Database) -> dict[str, int | None]:
@@ -106,7 +96,7 @@ def test_a_writer_that_goes_on_noting_needs_no_row_of_its_own(store_url: str) ->
     with open_database(store_url) as database:
         flushes = Flushes(database)
         flushes.note(1, "a", "b", "c")
-        for time in range(2, 200):
+        for time in range(2, 120):
             flushes.note(time, "a", *(["b"] if time % 5 == 0 else []))
             stored = load_stream(database.reader, "s")
             assert stored is not None
@@ -115,7 +105,7 @@ def test_a_writer_that_goes_on_noting_needs_no_row_of_its_own(store_url: str) ->
         assert rows_of_writers(database) == ["c"]
 
 
-def test_a_flush_of_very_many_writers_takes_several_rows(store_url: str) -> None:
+def test_a_flush_of_very_many_writers_takes_several_rows_which_go_with_their_stream(store_url: str) -> None:
     names = [f"w{number}" for number in range(2 * LOG_ROW_STATES + 1)]
     with open_database(store_url) as database:
         flushes = Flushes(database)
@@ -123,22 +113,16 @@ def test_a_flush_of_very_many_writers_takes_several_rows(store_url: str) -> None
 
         assert [len(row) for row in logged(database)] == [LOG_ROW_STATES, LOG_ROW_STATES, 1]
         assert times(database) == dict.fromkeys(names, 1)
-
-
-def test_a_deleted_stream_takes_its_log_along(store_url: str) -> None:
-    with open_database(store_url) as database:
-        flushes = Flushes(database)
-        flushes.note(1, "a")
         with database.writer.begin():
             database.writer.execute(schema.stream.delete())
-        assert counted(database, schema.writer_change) == 0
+        assert logged(database) == []
 
 
 def test_forgotten_writers_leave_the_store_and_do_not_return(store_url: str) -> None:
     with open_database(store_url) as database:
         flushes = Flushes(database)
         flushes.note(1, "stays")
-        for time in range(2, 400, 2):
+        for time in range(2, 200, 2):
             flushes.come_and_go(time, f"pod-{time}")
             assert set(flushes.live.stream.writers) == {"stays"}
             if time % 20 == 0:
@@ -146,9 +130,9 @@ def test_forgotten_writers_leave_the_store_and_do_not_return(store_url: str) -> 
 
         states = sum(map(len, logged(database)))
         assert states <= LOG_STATES_PER_WRITER * (LOG_LEAST_WRITERS + 3)
-        assert counted(database, schema.writer_state) <= 1
+        assert len(rows_of_writers(database)) <= 1
         stored = load_stream(database.reader, "s")
         assert stored is not None
-        assert stored.stream.remainders[""].writers == 199
+        assert stored.stream.remainders[""].writers == 99
         assert stored.stream.remainders == flushes.live.stream.remainders
         assert stored.log == flushes.live.log._log
