@@ -187,7 +187,9 @@ def test_too_few_writers_hold_a_stream_and_are_counted(served: InProcess) -> Non
         assert key(served).state is State.HELD
 
 
-def test_a_writer_that_registered_and_never_notes_stalls_its_stream(served: InProcess) -> None:
+def test_a_writer_that_never_notes_stalls_its_stream_and_one_that_rests_wakes_or_closes_does_not(
+    served: InProcess,
+) -> None:
     create(served)
     assert key(served).state is State.NO_WRITERS
     served.call("PUT", "/v1/streams/s/writers/w", {})
@@ -195,9 +197,6 @@ def test_a_writer_that_registered_and_never_notes_stalls_its_stream(served: InPr
     served.pass_time(NEW_STILL_MS)
     assert key(served).state is State.STALLED
 
-
-def test_a_writer_that_wakes_after_a_long_rest_is_no_trouble(served: InProcess) -> None:
-    create(served)
     served.note("w", 1, {})
     served.note("w", 2, {})
     served.call("POST", "/v1/streams/s/writers/w/idle")
@@ -208,6 +207,11 @@ def test_a_writer_that_wakes_after_a_long_rest_is_no_trouble(served: InProcess) 
     assert key(served).state is State.FINE
     served.note("w", 3, {})
     assert key(served).state is State.FINE
+
+    served.call("DELETE", "/v1/streams/s/writers/w")
+    for passed in (0, 120_000, 86_400_000):  # also once it is forgotten
+        served.pass_time(passed)
+        assert key(served).state is State.IDLE
 
 
 @pytest.mark.parametrize(
@@ -228,15 +232,6 @@ def test_the_way_in_which_the_last_writer_left_decides(served: InProcess, last: 
         served.call("POST", "/v1/streams/s/writers/other/exclude")
     served.pass_time(60_000)
     assert key(served).state is state
-
-
-def test_all_who_closed_leave_a_stream_idle_also_once_they_are_forgotten(served: InProcess) -> None:
-    create(served)
-    served.note("w", 1, {})
-    served.call("DELETE", "/v1/streams/s/writers/w")
-    for passed in (0, 120_000, 86_400_000):
-        served.pass_time(passed)
-        assert key(served).state is State.IDLE
 
 
 def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> None:
@@ -285,10 +280,7 @@ def test_a_usual_pause_is_weighed_by_time_so_that_bursts_do_not_hide_it() -> Non
     assert bursty.usual_ms is not None and bursty.usual_ms > 30_000
 
 
-def test_time_moves_since_the_last_pause_that_was_too_long() -> None:
+def test_time_moves_since_the_last_pause_that_was_too_long_which_does_not_become_usual() -> None:
     assert cadence(*[1_000.0] * 5).moving_since == 0
     assert cadence(*[1_000.0] * 5, 100_000, *[1_000.0] * 5).moving_since == 105_000
-
-
-def test_an_outage_does_not_become_usual() -> None:
     assert cadence(*[1_000.0] * 5, 3_600_000).still_ms < 60_000

@@ -68,30 +68,46 @@ def test_evaluating_on_demand_makes_the_mark_or_says_who_holds(controller: Any) 
     assert again["mark"] is None and again["held_by"]["writer"] == "a"
 
 
-def test_windows_and_pages_of_old_marks_are_found_in_the_store(start: Any) -> None:
+def index(controller: Any, segment: str = "0", **query: Any) -> tuple[list[tuple[int, int]], int]:
+    """Offsets and times within a segment. tests/time_index has the rules."""
+    answer = controller.request("GET", f"/v1/streams/s/segments/{segment}/time-index", params=query)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    return [(each["offset"], each["time"]) for each in found["entries"]], found["token"]
+
+
+def test_windows_pages_and_time_indexes_of_old_marks_are_found_in_the_store(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
     notes = [{"writer": "a", "time": 10 * n, "position": {"0": 10 * n, "1": n}} for n in range(1, 1001)]
     controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
-    expected = {}
-    for offset in (0, 5, 10, 15, 4_321, 7_440, 7_450, 9_990, 10_000, 10_001):
-        position = {"0": offset, "1": offset // 10}
-        expected[offset] = controller.call("POST", "/v1/streams/s/time-window", {"position": position})
-        passed = offset // 10
-        assert expected[offset]["mark_seq"] == (min(passed, 1000) or None)
-    spread = controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 25, "1": 70}})
-    assert (spread["lower"], spread["upper"]) == (20, 700)
+    positions = [(offset, offset // 10) for offset in (0, 5, 10, 15, 4_321, 7_440, 7_450, 9_990, 10_000, 10_001)]
+    asked: list[dict[str, Any]] = [{"from_offset": offset} for offset in (0, 5, 10, 1_234, 7_440, 7_450, 9_999, 20_000)]
+    asked += [{"token": token} for token in (0, 1, 500, 743, 744, 745, 1000)]
+    asked += [{"segment": "1", "from_offset": offset} for offset in (0, 1, 744, 1000)]
+
+    def window(first: int, second: int) -> Any:
+        return controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": first, "1": second}})
+
+    def all_of_it() -> list[Any]:
+        windows = [window(*position) for position in (*positions, (25, 70))]
+        return windows + [index(controller, **{"limit": 7, **each}) for each in asked]
+
+    in_memory = all_of_it()
+    assert [each["mark_seq"] for each in in_memory[:10]] == [min(passed, 1000) or None for _, passed in positions]
+    assert (in_memory[10]["lower"], in_memory[10]["upper"]) == (20, 700)
 
     controller = start()  # which has but the newest in memory
 
-    found = {
-        offset: controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": offset, "1": offset // 10}})
-        for offset in expected
-    }
-    assert found == expected
-    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 25, "1": 70}}) == spread
+    assert all_of_it() == in_memory
     assert [mark["seq"] for mark in controller.marks(after=3, limit=5)] == [4, 5, 6, 7, 8]
     assert controller.call("GET", "/v1/streams/s/marks/at?time=105")["floor"]["seq"] == 10
+    entries: list[tuple[int, int]] = []
+    token = 0
+    while page := (found := index(controller, token=token, limit=300))[0]:
+        entries, token = entries + page, found[1]
+    assert entries == [(10 * n, 10 * n) for n in range(1, 1001)]
+    assert index(controller, token=1000) == ([], 1000) and index(controller, key="other") == ([], 0)
 
 
 def test_the_interval_delays_a_mark_and_time_alone_makes_it(controller: Any) -> None:

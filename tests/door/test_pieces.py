@@ -45,7 +45,7 @@ def time_of(process: OwnProcess, writer: str) -> int:
     return int(time)
 
 
-def test_pipelined_calls_are_answered_in_order(served: OwnProcess) -> None:
+def test_pipelined_calls_are_answered_in_order_and_what_follows_one_that_closes_is_not(served: OwnProcess) -> None:
     many = {"notes": [{"writer": "order", "time": 12, "position": {"0": 12}}]}
     health = f"GET /healthz HTTP/1.1\r\n{HOST}\r\n".encode()
     with Raw(served) as raw:
@@ -57,12 +57,8 @@ def test_pipelined_calls_are_answered_in_order(served: OwnProcess) -> None:
     held, healthy, bounds, later, results, refused = (each.json for each in answers)
     assert "marks" in held and healthy == {"status": "ok"} and "lower" in bounds and "marks" in later
     assert len(results["results"]) == 1 and refused["code"] == "time_went_back"
-
-
-def test_what_follows_a_note_that_closes_is_not_answered(served: OwnProcess) -> None:
     with Raw(served) as raw:
         raw.send(note(40, "last", "Connection: close\r\n") + note(41, "last"))
-
         assert raw.answer().closed
     assert time_of(served, "last") == 40
 
@@ -124,6 +120,9 @@ def test_each_pipelined_request_is_judged_by_its_own_headers(guarded: OwnProcess
 
         assert [raw.answer().status for _ in range(5)] == [200, 401, 403, 200, 401]
     assert time_of(guarded, "mixed") == 320
+    for path in ("/metrics", "/metrics%0A", "/metrics%0A%0A", "/v1/streams%0A"):  # a line feed at the end opens nothing
+        with Raw(guarded) as raw:
+            assert raw.send(f"GET {path} HTTP/1.1\r\n{HOST}\r\n".encode()).answer().status in (400, 401)
 
 
 def test_a_request_that_begins_before_another_fails_is_judged_by_its_own_headers(guarded: OwnProcess) -> None:
@@ -164,12 +163,6 @@ def test_a_body_after_an_upgrade_is_no_request_of_its_own(served: OwnProcess, pi
 
     found = served.client.get("/v1/streams/s/writers").json()["writers"]
     assert "smuggled" not in {each["writer"] for each in found}
-
-
-@pytest.mark.parametrize("path", ["/metrics", "/metrics%0A", "/metrics%0A%0A", "/v1/streams%0A"])
-def test_a_line_feed_at_the_end_of_a_path_opens_nothing(guarded: OwnProcess, path: str) -> None:
-    with Raw(guarded) as raw:
-        assert raw.send(f"GET {path} HTTP/1.1\r\n{HOST}\r\n".encode()).answer().status in (400, 401)
 
 
 ODD_HEADERS = (

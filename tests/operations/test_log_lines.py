@@ -29,7 +29,7 @@ from controller.records.log_lines import (
 )
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.storage.diagnosis import Cause
-from tests.operations.scraping import STREAM
+from tests.operations.scraping import STREAM, scrape
 from tests.served import NOON, ROOT, InProcess, OwnProcess, run_command
 
 ACTS = (
@@ -162,17 +162,33 @@ def test_held_time_is_logged_during_and_after_it(controller: InProcess) -> None:
     assert (silent["writer"], silent["level"], incomplete["excluded"]) == ("slow", "warning", ["slow"])
 
 
-def test_what_did_not_become_durable_is_not_told(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", {**STREAM, "mark_interval_ms": None})
-    controller.note("w", NOON, {})
-    with Written() as log:
+def test_a_failing_store_is_visible_keeps_its_counts_and_what_did_not_become_durable_is_not_told(
+    controller: InProcess,
+) -> None:
+    def execute(statement: str) -> None:
         with sqlite3.connect(controller.database) as beside:
-            beside.execute("ALTER TABLE mark RENAME TO gone")
-        controller.call("POST", "/v1/streams/s/seal", {}, expect=503)
-        with sqlite3.connect(controller.database) as beside:
-            beside.execute("ALTER TABLE gone RENAME TO mark")
-        controller.call("POST", "/v1/streams/s/seal", {})
+            beside.execute(statement)
 
+    controller.call("PUT", "/v1/streams/s", STREAM)
+    controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+    controller.note("w", NOON, {})
+    controller.call("PUT", "/v1/streams/t", {**STREAM, "mark_interval_ms": None})
+    controller.note("w", NOON, {}, "t")
+    with Written() as log:
+        execute("ALTER TABLE mark RENAME TO gone")
+        note = {"writer": "w", "time": NOON + 1, "position": {}}
+        controller.call("POST", "/v1/streams/s/notes", note, expect=503)
+        away = scrape(controller)
+        controller.call("POST", "/v1/streams/t/seal", {}, expect=503)
+        execute("ALTER TABLE gone RENAME TO mark")
+        controller.note("w", NOON + 1, {})
+        back = scrape(controller)
+        controller.call("POST", "/v1/streams/t/seal", {})
+
+    assert away.value("store_up") == 0 and away.value("store_errors_total", operation="commit", cause="other") >= 1
+    assert away.value("problems_total", code="store_unavailable") == 1
+    assert back.value("store_up") == 1 and back.value("stream_notes_total", stream="s") == 3
+    assert back.value("stream_marks_total", stream="s", key="") == 2
     events = [line["event"] for line in log.lines]
     assert events.count("stream_sealed") == 1
     assert events.index("store_failed") < events.index("store_recovered") < events.index("stream_sealed")

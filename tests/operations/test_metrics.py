@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -129,28 +128,6 @@ def test_unused_streams_are_all_there_with_the_first_scrape_after_a_restart(tmp_
     assert len(found.of("stream_writers")) >= 1
     assert {dict(labels)["stream"] for labels in found.of("stream_marks_total")} == set(names)
     assert found.value("stream_marks_total", stream=names[-1], key="") == 1
-
-
-def test_a_failing_store_is_visible_and_keeps_its_counts(tmp_path: Path) -> None:
-    database = tmp_path / "store.db"
-    with InProcess(database, ManualClock()) as controller:
-        controller.call("PUT", "/v1/streams/s", STREAM)
-        controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
-        controller.note("w", NOON, {})
-        with sqlite3.connect(database) as beside:
-            beside.execute("ALTER TABLE mark RENAME TO gone")
-        body = {"writer": "w", "time": NOON + 1, "position": {}}
-        controller.call("POST", "/v1/streams/s/notes", body, expect=503)
-        away = scrape(controller)
-        with sqlite3.connect(database) as beside:
-            beside.execute("ALTER TABLE gone RENAME TO mark")
-        controller.note("w", NOON + 1, {})
-        back = scrape(controller)
-
-    assert away.value("store_up") == 0 and away.value("store_errors_total", operation="commit", cause="other") >= 1
-    assert away.value("problems_total", code="store_unavailable") == 1
-    assert back.value("store_up") == 1 and back.value("stream_notes_total", stream="s") == 3
-    assert back.value("stream_marks_total", stream="s", key="") == 2
 
 
 # -- counting ----------------------------------------------------------------------------------------------------

@@ -66,13 +66,6 @@ def test_a_commit_is_at_least_as_durable_as_asked(
         assert setting(connection, "synchronous_commit") == ours
 
 
-def test_a_session_that_writes_waits_outside_of_a_transaction(
-    postgres: Postgres, postgres_url: str, commit: Engine
-) -> None:
-    with commit.connect():
-        assert sessions(postgres, postgres_url) == ["idle"]
-
-
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as Python has it where an import has failed
     with pytest.raises(DriverMissing, match=r"pip install '\.\[postgres\]'"):
@@ -121,22 +114,21 @@ def test_a_writers_statements_each_see_what_was_committed_before_them(postgres_u
     beside.dispose()
 
 
-def test_a_statement_ends_in_time_unless_it_may_take_its_own(postgres_url: str, commit: Engine) -> None:
-    with commit.connect() as connection:
-        assert setting(connection, "statement_timeout") == str(STATEMENT_TIMEOUT_MS)
+def test_a_session_that_writes_waits_outside_of_a_transaction_and_ends_what_takes_too_long(
+    postgres: Postgres, postgres_url: str, commit: Engine
+) -> None:
     patient = writing_engine(parse_url(postgres_url), statement_timeout_ms=0)
-    with patient.connect() as connection:
-        assert setting(connection, "statement_timeout") == "0"
-    patient.dispose()
-
-
-def test_the_server_lets_go_of_a_controller_that_vanished(commit: Engine) -> None:
     with commit.connect() as connection:
+        assert sessions(postgres, postgres_url) == ["idle"]
+        assert setting(connection, "statement_timeout") == str(STATEMENT_TIMEOUT_MS)
         idle, interval, count = (
             int(setting(connection, f"tcp_keepalives_{name}")) for name in ("idle", "interval", "count")
         )
-        assert idle + interval * count == LOST_PEER_S
+        assert idle + interval * count == LOST_PEER_S  # when the server lets go of a controller that vanished
         assert int(setting(connection, "tcp_user_timeout")) == LOST_PEER_S * 1000
+    with patient.connect() as connection:
+        assert setting(connection, "statement_timeout") == "0"
+    patient.dispose()
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux tells a socket's patience")

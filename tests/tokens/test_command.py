@@ -38,15 +38,8 @@ def test_the_first_token_and_a_revocation_ask_at_a_terminal(tmp_path: Path) -> N
     def answered(*words: str, by: bytes) -> tuple[int, str]:
         here, terminal = pty.openpty()
         os.write(here, by)
-        done = subprocess.run(
-            [*token, *words, "--database", str(store)],
-            stdin=terminal,
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            check=False,
-            timeout=60,
-        )
+        asked = [*token, *words, "--database", str(store)]
+        done = subprocess.run(asked, stdin=terminal, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
         os.close(here)
         os.close(terminal)
         return done.returncode, done.stderr
@@ -79,19 +72,17 @@ def test_json_has_what_was_made_and_what_there_is(strandline: Run) -> None:
     assert all("token" not in each for each in listed)
 
 
-def test_revoking_again_is_harmless_and_a_name_stays_taken(strandline: Run) -> None:
+def test_revoking_again_is_harmless_a_name_stays_taken_and_what_is_not_there_is_told(
+    strandline: Run, tmp_path: Path
+) -> None:
+    code, _, err = strandline("token", "list")
+    assert code == 1 and "there is no store at" in err and not (tmp_path / "store.db").exists()
     strandline("token", "create", "w", "--role", "writer")
 
     assert strandline("token", "revoke", "w")[:2] == (0, "w is revoked\n")
     assert strandline("token", "revoke", "w")[:2] == (0, "w was revoked before\n")
     code, out, err = strandline("token", "create", "w", "--role", "writer")
     assert (code, out) == (1, "") and "the name 'w' is taken" in err
-
-
-def test_what_is_not_there_is_told(strandline: Run, tmp_path: Path) -> None:
-    code, _, err = strandline("token", "list")
-    assert code == 1 and "there is no store at" in err and not (tmp_path / "store.db").exists()
-    strandline("token", "create", "w", "--role", "writer")
     code, _, err = strandline("token", "revoke", "v")
     assert code == 1 and "there is no token 'v'" in err and "token list" in err
 
