@@ -39,11 +39,11 @@ def failing(database: str, beside: Any) -> Callable[[str, str], AbstractContextM
     return refuse
 
 
-def everything(controller: Any) -> list[Any]:
-    described = controller.call("GET", "/v1/streams/s")
+def everything(controller: Any, stream: str = "s") -> list[Any]:
+    described = controller.call("GET", f"/v1/streams/{stream}")
     for segment in described["segments"]:
         segment.pop("last_noted_at")
-    return [described, controller.call("GET", "/v1/streams/s/writers"), controller.marks()]
+    return [described, controller.call("GET", f"/v1/streams/{stream}/writers"), controller.marks(stream)]
 
 
 def test_a_restart_in_order_changes_nothing(start: Any) -> None:
@@ -64,10 +64,16 @@ def test_a_restart_in_order_changes_nothing(start: Any) -> None:
     assert everything(start()) == before
 
 
-def test_a_failed_commit_fails_every_caller_and_changes_no_memory(controller: Any, failing: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
+def test_a_failed_commit_fails_every_caller_changes_no_memory_and_is_shown_to_nobody(
+    controller: Any, failing: Any
+) -> None:
+    with failing("segment", "true"):
+        controller.call("PUT", "/v1/streams/s", CONFIG, expect=503)
+        controller.call("GET", "/v1/streams/s", expect=404)
+    controller.call("PUT", "/v1/streams/s", CONFIG, expect=201)
     controller.note("a", 100, {"0": 1})
     before = everything(controller)
+    waiting = controller.request_soon("GET", "/v1/streams/s/marks?after=1&wait_ms=30000")
 
     with failing("mark", "NEW.time >= 666"):
         note = {"writer": "a", "time": 666, "position": {"0": 666}}  # the same from all: they come in any order
@@ -76,8 +82,11 @@ def test_a_failed_commit_fails_every_caller_and_changes_no_memory(controller: An
         assert {(each.status_code, each.json()["code"]) for each in answers} == {(503, "store_unavailable")}
         assert {each.headers["retry-after"] for each in answers} == {"1"}
         assert everything(controller) == before
+        window = controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 1}})
+        assert (window["lower"], window["upper"]) == (100, None)
 
-    assert [mark["time"] for mark in controller.note("a", 666, {"0": 666})["marks"]] == [666]
+    assert [mark["time"] for mark in controller.note("a", 700, {"0": 666})["marks"]] == [700]
+    assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [700]
 
 
 CHANGES: tuple[tuple[str, str, object], ...] = (
@@ -95,44 +104,22 @@ CHANGES: tuple[tuple[str, str, object], ...] = (
 )
 
 
-@pytest.mark.parametrize(("method", "path", "body"), CHANGES)
-def test_no_call_that_changes_a_stream_is_answered_before_its_commit(
-    controller: Any, failing: Any, method: str, path: str, body: object
-) -> None:
-    controller.call("PUT", "/v1/streams/s", {**CONFIG, "mark_interval_ms": None})
-    controller.note("a", 100, {"0": 1})
-    controller.note("x", 150, {"0": 1})
-    controller.call("POST", "/v1/streams/s/writers/x/exclude")
-    before = everything(controller)
+def test_no_call_that_changes_a_stream_is_answered_before_its_commit(controller: Any, failing: Any) -> None:
+    for number, (method, path, body) in enumerate(CHANGES):
+        name = f"s{number}"
+        stream = f"/v1/streams/{name}"
+        controller.call("PUT", stream, {**CONFIG, "mark_interval_ms": None})
+        controller.note("a", 100, {"0": 1}, name)
+        controller.note("x", 150, {"0": 1}, name)
+        controller.call("POST", f"{stream}/writers/x/exclude")
+        before = everything(controller, name)
 
-    with failing("head", "true"):
-        controller.call(method, f"/v1/streams/s{path}", body, expect=503)
-        assert everything(controller) == before
+        with failing("head", "true"):
+            controller.call(method, f"{stream}{path}", body, expect=503)
+            assert everything(controller, name) == before
 
-    controller.call(method, f"/v1/streams/s{path}", body)
-    assert everything(controller) != before
-
-
-def test_a_stream_whose_creation_failed_does_not_exist(controller: Any, failing: Any) -> None:
-    with failing("segment", "true"):
-        controller.call("PUT", "/v1/streams/s", CONFIG, expect=503)
-        controller.call("GET", "/v1/streams/s", expect=404)
-
-    controller.call("PUT", "/v1/streams/s", CONFIG, expect=201)
-
-
-def test_a_mark_that_is_not_durable_is_shown_to_nobody(controller: Any, failing: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    waiting = controller.request_soon("GET", "/v1/streams/s/marks?wait_ms=30000")
-
-    with failing("mark", "NEW.time = 666"):
-        controller.call("POST", "/v1/streams/s/notes", {"writer": "a", "time": 666, "position": {}}, expect=503)
-        assert controller.marks() == []
-        window = controller.call("POST", "/v1/streams/s/time-window", {"position": {}})
-        assert window["lower"] is None and window["upper"] is None
-
-    controller.note("a", 700, {})
-    assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [700]
+        controller.call(method, f"{stream}{path}", body)
+        assert everything(controller, name) != before
 
 
 def test_lists_show_what_was_committed_right_before_a_kill(database: str) -> None:

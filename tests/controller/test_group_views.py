@@ -6,13 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from controller.groups.stream_views import GroupStanding, StreamQuestion, StreamView, StreamViews
+from controller.groups.stream_views import StreamQuestion, StreamView, StreamViews
 from strandline.core.segment import SegmentGraph
-from strandline.errors import StoreUnavailable, StoreUndecided
 from strandline.wire.groups import GroupSettings
 from tests.controller.world import CONFIG, World, play
-
-COUNTED, IDLE, SET_ASIDE, ENDED = GroupStanding
 
 
 class Interrupted(StreamViews):
@@ -40,17 +37,12 @@ class Interrupted(StreamViews):
             await self._happens.pop()()
 
 
-async def read_to_5(world: World) -> None:
-    """The group g0 has read the stream s1 up to its mark at 5."""
-    await world.streams.create("s1", 1, CONFIG)
-    await (await world.note("s1", 5))
-    await world.groups.create("g0", GroupSettings(streams=("s1",)))
-    await world.groups.register("g0", "r", {"s1": {"0": 5}})
-
-
 def test_a_window_is_asked_for_again_if_the_group_went_back(store_url: str) -> None:
     async def scene(world: World) -> None:
-        await read_to_5(world)
+        await world.streams.create("s1", 1, CONFIG)
+        await (await world.note("s1", 5))
+        await world.groups.create("g0", GroupSettings(streams=("s1",)))
+        await world.groups.register("g0", "r", {"s1": {"0": 5}})
         own = world.groups.views
         world.groups.views = Interrupted(own, lambda: world.groups.offline("g0", "r", {"s1": {"0": 0}}))
         assert (await world.groups.window("g0")).watermarks == {"": None}
@@ -76,21 +68,6 @@ def test_a_stream_that_is_removed_while_a_group_asks_is_no_fault(store_url: str,
             assert (await groups.acquire("g0", "r", epoch, 9)).owned == {"s1": {"0": 0}}
         else:
             assert (await groups.lag("g0")).streams["s1"].keys() == {"0"}
-
-    play(store_url, scene)
-
-
-def test_a_change_says_that_it_is_stored_if_its_window_cannot_be_read(store_url: str) -> None:
-    async def scene(world: World) -> None:
-        await read_to_5(world)
-
-        async def go_away() -> None:
-            raise StoreUnavailable(reason="it does not answer")
-
-        own = world.groups.views
-        world.groups.views = Interrupted(own, go_away)
-        with pytest.raises(StoreUndecided, match="it is stored, but the answer could not be read"):
-            await world.groups.register("g0", "r", {"s1": {"0": 5}})
 
     play(store_url, scene)
 

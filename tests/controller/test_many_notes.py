@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.clock import Clock
-from controller.commit.freshness import Freshness
-from controller.commit.group_commit import FLUSH_NOTES, Committer
+from controller.commit.group_commit import FLUSH_NOTES
 from controller.commit.store import Store
 from controller.http.request_bodies import SMALL_BODY_BYTES
 from controller.storage import schema
-from controller.storage.database import open_database
-from controller.storage.news import Found, Known
+from controller.storage.database import Database, open_database
 from controller.storage.save import Commit
-from controller.storage.subjects import Subject
 from controller.streams.notes import PORTION_NOTES, Noted, Notes
-from controller.streams.registry import Streams
 from strandline.core.note import Note
 from strandline.errors import StoreUnavailable, StrandlineError
-from strandline.testing import ManualClock
-from tests.controller.world import no_status, unfollowed
+from tests.controller.world import World, play
 from tests.served import NOON, InProcess
 from tests.storage.loads import load_stream
 
@@ -124,24 +118,13 @@ def test_a_large_body_is_judged_as_strictly_as_a_small_one(large: InProcess) -> 
 # -- the store -----------------------------------------------------------------------------------------------------
 
 
-class FaultyCommits:
-    """Commits to a real store, and fails when it is told to."""
+class FaultyCommits(Store):
+    """Commits, and fails when it is told to."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self.states: list[int] = []  # how many writers each commit wrote
         self.fail_at: int | None = None
-
-    async def lock(
-        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
-    ) -> Found:
-        return await self.store.lock(subjects, known, creating)
-
-    async def release(self) -> None:
-        await self.store.release()
-
-    async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
-        return await self.store.outcome(versions, stamp)
 
     async def commit(self, commit: Commit) -> None:
         rows = commit.added.get(schema.writer_change, [])
@@ -149,26 +132,15 @@ class FaultyCommits:
         if len(self.states) == self.fail_at:
             await self.release()
             raise OSError("no room")
-        await self.store.commit(commit)
+        await super().commit(commit)
 
 
-def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -> None:
-    """A scene with notes of a stream `s`, on a real store."""
-
-    async def whole() -> None:
-        database = open_database(str(path))
-        store, clock = Store(database), Clock(ManualClock(NOON))
-        commits = FaultyCommits(store)
-        committer = Committer(commits, unfollowed)
-        streams = Streams(store, committer, clock, Freshness(store, committer), no_status)
-        committer.start()
-        await streams.create("s", 1, {"mark_interval_ms": None})
-        commits.states.clear()
-        await scene(Notes(streams, committer, clock), commits)
-        await committer.stop(5)
-        await store.close(2)
-
-    asyncio.run(whole())
+async def begin(world: World) -> tuple[Notes, FaultyCommits]:
+    """Takes notes of a stream `s`, on a real store."""
+    await world.streams.create("s", 1, {"mark_interval_ms": None})
+    assert isinstance(world.store, FaultyCommits)
+    world.store.states.clear()
+    return Notes(world.streams, world.committer, world.clock_of_streams), world.store
 
 
 async def take(notes: Notes, count: int) -> list[Noted | StrandlineError]:
@@ -186,8 +158,9 @@ async def take_these(notes: Notes, given: Sequence[tuple[str, Note]]) -> list[No
 def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> None:
     durable = 0
 
-    async def scene(notes: Notes, commits: FaultyCommits) -> None:
+    async def scene(world: World) -> None:
         nonlocal durable
+        notes, commits = await begin(world)
         commits.fail_at = 3
         results = await take(notes, 8 * FLUSH_NOTES)
         taken = [isinstance(each, Noted) for each in results]
@@ -196,7 +169,7 @@ def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> N
         assert {type(each) for each in results[durable:]} == {StoreUnavailable}
         commits.fail_at = None
 
-    play(tmp_path / "store.db", scene)
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene, FaultyCommits)
     with open_database(str(tmp_path / "store.db")) as database:
         stored = load_stream(database.reader, "s")
         assert stored is not None and len(stored.stream.writers) == durable > 0
@@ -205,7 +178,8 @@ def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> N
 def test_a_later_note_is_not_done_where_an_earlier_one_was_lost(tmp_path: Path) -> None:
     """The commit of the first portion fails while a stream of the second one is looked for."""
 
-    async def scene(notes: Notes, commits: FaultyCommits) -> None:
+    async def scene(world: World) -> None:
+        notes, commits = await begin(world)
         commits.fail_at = 1
         streams = [*["s"] * PORTION_NOTES, "unknown", "s"]
         given = [(stream, Note(writer="w", times={"": NOON}, position={"0": 1})) for stream in streams]
@@ -213,4 +187,4 @@ def test_a_later_note_is_not_done_where_an_earlier_one_was_lost(tmp_path: Path) 
             await take_these(notes, given)
         assert len(commits.states) == 1
 
-    play(tmp_path / "store.db", scene)
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene, FaultyCommits)

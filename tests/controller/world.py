@@ -10,7 +10,7 @@ from controller.commit.freshness import Freshness
 from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store
 from controller.groups.service import Groups
-from controller.storage.database import Database, open_database
+from controller.storage.database import open_database
 from controller.storage.heads import Service
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
@@ -35,10 +35,10 @@ def no_status(_: LoadedStream) -> bytes:
 class World:
     """The streams and groups of a real store."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, store: Store) -> None:
         self.clock = ManualClock(NOON)
         clock = self.clock_of_streams = Clock(self.clock, by_hand=True)
-        self.store = Store(database)
+        self.store = store
         self.committer = Committer(self.store, unfollowed)
         self.freshness = Freshness(self.store, self.committer)
         self.streams = Streams(self.store, self.committer, clock, self.freshness, no_status)
@@ -52,9 +52,9 @@ class World:
         return self.committer.join(loaded)
 
 
-def play(url: str, scene: Callable[[World], Awaitable[None]]) -> None:
+def play(url: str, scene: Callable[[World], Awaitable[None]], kind: type[Store] = Store) -> None:
     async def whole() -> None:
-        world = World(open_database(url))
+        world = World(kind(open_database(url)))
         world.committer.start()
         await scene(world)
         await world.committer.stop(5)

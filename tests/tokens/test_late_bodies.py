@@ -7,7 +7,6 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -25,13 +24,11 @@ NOTE = json.dumps({"writer": "late", "time": 1, "position": {}}).encode()
 NEW_TOKEN = json.dumps({"name": "left-behind", "role": "admin"}).encode()
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[OwnProcess]:
-    process = OwnProcess(folder / "store.db")
-    try:
-        yield process
-    finally:
-        process.kill()
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[OwnProcess]:
+    started = OwnProcess(tmp_path / "store.db")
+    yield started
+    started.kill()
 
 
 def create(process: OwnProcess, name: str, role: Role = Role.ADMIN, pattern: str = "*") -> str:
@@ -74,52 +71,41 @@ def end(opened: socket.socket, body: bytes) -> bytes:
         return b"".join(iter(lambda: opened.recv(65_536), b""))
 
 
-def test_a_token_that_is_revoked_before_the_body_comes_changes_nothing(tmp_path: Path) -> None:
-    with served(tmp_path) as process:
-        anna, ben = create(process, "anna"), create(process, "ben")
-        process.client.put("/v1/streams/s", json={"segments": 1}, headers={"Authorization": f"Bearer {ben}"})
-        note = begin(process, "/v1/streams/s/notes", NOTE, f"Authorization: Bearer {anna}")
-        cookie = f"Cookie: strandline_token={anna}"
-        minted = begin(process, "/tokens", NEW_TOKEN, cookie, f"Origin: http://localhost:{port_of(process)}")
-        with open_tokens(str(process.database)) as connection:
-            revoke_token(connection, "anna", 2)
-        until(process, anna, 401)
-
-        assert b" 401 " in end(note, NOTE).partition(b"\r\n")[0]
-        assert b" 201 " not in end(minted, NEW_TOKEN).partition(b"\r\n")[0]
-
-        assert streams(process, ben, "/s/writers").json()["writers"] == []
-        assert "left-behind" not in names(process)
-
-
-def test_a_call_without_a_token_changes_nothing_once_the_first_was_made(tmp_path: Path) -> None:
-    with served(tmp_path) as process:
-        process.client.put("/v1/streams/s", json={"segments": 1})
-        note = begin(process, "/v1/streams/s/notes", NOTE)
-        anna = create(process, "anna")
-
-        assert b" 401 " in end(note, NOTE).partition(b"\r\n")[0]
-
-        assert streams(process, anna, "/s/writers").json()["writers"] == []
-
-
 def names(process: OwnProcess) -> list[str]:
     with open_tokens(str(process.database)) as connection:
         return [each.grant.name for each in list_tokens(connection)]
 
 
-def test_a_group_that_is_made_while_a_body_comes_is_checked_for_its_streams(tmp_path: Path) -> None:
-    with served(tmp_path) as process:
-        admin, reader = create(process, "admin"), create(process, "reader", Role.READER, "orders")
-        shown = {"Authorization": f"Bearer {admin}"}
-        assert process.client.put("/v1/streams/secret", json={"segments": 1}, headers=shown).is_success
-        body = json.dumps({"positions": {}}).encode()
-        register = begin(
-            process, "/v1/reader-groups/g/readers/r", body, f"Authorization: Bearer {reader}", method="PUT"
-        )
+def test_a_token_that_is_made_or_revoked_before_the_body_comes_changes_nothing(process: OwnProcess) -> None:
+    process.client.put("/v1/streams/s", json={"segments": 1})
+    note = begin(process, "/v1/streams/s/notes", NOTE)
+    anna, ben = create(process, "anna"), create(process, "ben")
+    assert b" 401 " in end(note, NOTE).partition(b"\r\n")[0]  # the first token was made meanwhile
 
-        group = process.client.put("/v1/reader-groups/g", json={"streams": ["secret"]}, headers=shown)
+    note = begin(process, "/v1/streams/s/notes", NOTE, f"Authorization: Bearer {anna}")
+    cookie = f"Cookie: strandline_token={anna}"
+    minted = begin(process, "/tokens", NEW_TOKEN, cookie, f"Origin: http://localhost:{port_of(process)}")
+    with open_tokens(str(process.database)) as connection:
+        revoke_token(connection, "anna", 2)
+    until(process, anna, 401)
 
-        assert group.is_success
-        assert b" 403 " in end(register, body).partition(b"\r\n")[0]
-        assert process.client.get("/v1/reader-groups/g", headers=shown).json()["readers"] == []
+    assert b" 401 " in end(note, NOTE).partition(b"\r\n")[0]
+    assert b" 201 " not in end(minted, NEW_TOKEN).partition(b"\r\n")[0]
+
+    assert streams(process, ben, "/s/writers").json()["writers"] == []
+    assert "left-behind" not in names(process)
+
+
+def test_a_group_that_is_made_while_a_body_comes_is_checked_for_its_streams(process: OwnProcess) -> None:
+    admin, reader = create(process, "admin"), create(process, "reader", Role.READER, "orders")
+    shown = {"Authorization": f"Bearer {admin}"}
+    assert process.client.put("/v1/streams/secret", json={"segments": 1}, headers=shown).is_success
+    body = json.dumps({"positions": {}}).encode()
+    path = "/v1/reader-groups/g/readers/r"
+    register = begin(process, path, body, f"Authorization: Bearer {reader}", method="PUT")
+
+    group = process.client.put("/v1/reader-groups/g", json={"streams": ["secret"]}, headers=shown)
+
+    assert group.is_success
+    assert b" 403 " in end(register, body).partition(b"\r\n")[0]
+    assert process.client.get("/v1/reader-groups/g", headers=shown).json()["readers"] == []
