@@ -1,14 +1,17 @@
-"""Group commit, with a store that commits when the test says so."""
+"""Group commit, with a store that commits when the test says so, and looks at one that does not answer."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from controller.commit.freshness import Freshness
 from controller.commit.group_commit import Committer
+from controller.commit.store import Store
 from controller.storage import schema
 from controller.storage.news import Found, Known
 from controller.storage.save import Commit
@@ -194,3 +197,36 @@ def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
         await third
 
     run(scene, waiting_calls=2)
+
+
+class SilentStore:
+    """A store that does not answer."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def read(self, *_: Any) -> None:
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
+async def _stopped_while_two_wait() -> None:
+    one, other = Subject(Kind.STREAM, "one"), Subject(Kind.STREAM, "other")
+    store = SilentStore()
+    cached = SimpleNamespace(known=Known(cast("Any", None), {}))
+    committer = SimpleNamespace(pending=lambda _: None, cached=lambda _: cached)
+    freshness = Freshness(cast("Store", store), cast("Committer", committer))
+    looking = asyncio.create_task(freshness.compare([one]))
+    await store.asked.wait()
+    waiting = asyncio.create_task(freshness.compare([other]))  # for the next look
+    await asyncio.sleep(0)
+
+    await freshness.stop()
+
+    for each in (looking, waiting):
+        with pytest.raises(StoreUnavailable, match="the controller has stopped"):
+            await asyncio.wait_for(each, 10)
+
+
+def test_who_waits_for_a_look_at_the_store_is_answered_when_the_controller_stops() -> None:
+    asyncio.run(_stopped_while_two_wait())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.storage.load import LOADED_MARKS
 from tests.served import OwnProcess
 
 pytestmark = pytest.mark.usefixtures("both_stores")
@@ -134,3 +135,35 @@ def test_lists_show_what_was_committed_right_before_a_kill(database: str) -> Non
         assert time.monotonic() < until, states
         time.sleep(0.1)
     served.stop()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 2}}}),
+        ("POST", "/v1/streams/s/truncate", {"head": {"0": 2}}),
+    ],
+)
+def test_a_stored_unanswered_call_does_not_claim_nothing_changed(
+    start: Any, beside: Any, method: str, path: str, body: Any
+) -> None:
+    """A table that is away makes the store fail at the very step."""
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    notes = [{"writer": "a", "time": time, "position": {"0": time}} for time in range(1, LOADED_MARKS + 5)]
+    controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
+    controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+    controller = start()
+    for loaded in ("/v1/streams/s", "/v1/reader-groups/g"):  # of the marks the newest; the answer needs an older one
+        controller.call("GET", loaded)
+
+    beside("ALTER TABLE mark RENAME TO mark_away")
+    problem = controller.call(method, path, body, expect=504)
+
+    assert problem["code"] == "store_undecided" and "nothing was changed" not in problem["detail"]
+    beside("ALTER TABLE mark_away RENAME TO mark")
+    if method == "PUT":
+        (reader,) = controller.call("GET", "/v1/reader-groups/g")["readers"]
+        assert reader["owned"] == body["positions"]
+    else:
+        assert controller.call("GET", "/v1/streams/s")["head"] == body["head"]

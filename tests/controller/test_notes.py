@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from strandline.core.forgetting import GONE_KEPT_MS
+
 pytestmark = pytest.mark.usefixtures("store_url")
 
 
@@ -168,3 +170,34 @@ def test_idle_closed_and_excluded_writers_no_longer_hold_time(stream: Any) -> No
     assert states == {"idle": "idle", "closed": "closed", "aside": "excluded", "goes-on": "active"}
     stream.call("DELETE", f"{WRITERS}/aside/exclude")
     assert stream.call("GET", STREAM)["held_by"][""]["writer"] == "aside"
+
+
+def known(controller: Any) -> list[str]:
+    """Who is known in the end: the next call that changes a stream forgets whom it may."""
+    controller.pass_time(GONE_KEPT_MS)
+    controller.call("POST", f"{STREAM}/marks", {})
+    return [each["writer"] for each in controller.call("GET", WRITERS)["writers"]]
+
+
+@pytest.mark.one_controller
+def test_a_writer_beyond_max_writers_is_refused_with_the_setting(controller: Any) -> None:
+    created = controller.call("PUT", STREAM, settings(writer_timeout_ms=None, max_writers=2))
+    assert created["max_writers"] == 2
+    controller.note("a", 1, {"0": 1})
+    controller.note("b", 1, {"0": 1})
+
+    told = controller.call("PUT", f"{WRITERS}/c", expect=422)
+    noted = controller.call("POST", NOTES, {"writer": "c", "time": 2, "position": {"0": 2}}, expect=422)
+    both = [{"writer": name, "time": 2, "position": {"0": 2}} for name in ("c", "a")]
+    batch = controller.call("POST", NOTES, {"notes": both})["results"]
+
+    for problem in (told, noted, batch[0]):
+        assert (problem["code"], problem["count"], problem["limit"]) == ("too_many", 3, 2)
+        assert problem["setting"] == "max_writers"
+        said = "3 writers in a stream are more than the limit of 2, which the stream's max_writers sets"
+        assert said in problem["detail"]
+    assert "code" not in batch[1]
+    assert known(controller) == ["a", "b"]
+    controller.call("PATCH", STREAM, {"max_writers": 3})
+    controller.call("PUT", f"{WRITERS}/c")
+    assert known(controller) == ["a", "b", "c"]

@@ -13,6 +13,7 @@ from controller.clock import Clock
 from controller.records.cadence import NEW_STILL_MS
 from controller.status.memo import MEMO_MS, Memo
 from controller.storage.journal import StoredEntry
+from tests.operations.scraping import scrape
 from tests.served import NOON, InProcess, ManualClock
 
 SETTINGS = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -143,6 +144,10 @@ def test_streams_unused_since_the_start_are_shown_and_none_is_loaded(start: Any)
     controller = start()
     told = status(controller, f"?limit=200&{'&'.join(f'stream={name}' for name in every)}")
     assert (names(told), told["unread"], told["partial"]) == (every, {}, False)
+    scraped = scrape(controller)
+    assert {dict(labels)["stream"] for labels in scraped.of("stream_marks_total")} == set(every)
+    assert scraped.value("stream_marks_total", stream="s007", key="") == 1
+    assert (scraped.value("streams_complete"), scraped.value("streams")) == (1, 0)
     assert controller.app.state.controller.streams.in_memory() == []
     told.pop("controller"), known.pop("controller")
     assert told["streams"] == known["streams"]

@@ -113,23 +113,6 @@ def test_a_stream_at_rest_has_a_lag_before_its_first_mark_times_that_are_no_date
     assert scrape(controller).value("stream_watermark_lag_seconds", stream="s", key="") == 10
 
 
-def test_unused_streams_are_all_there_with_the_first_scrape_after_a_restart(tmp_path: Path) -> None:
-    names = [f"s{number:03}" for number in range(120)]
-    with InProcess(tmp_path / "store.db", ManualClock()) as controller:
-        for name in names:
-            controller.call("PUT", f"/v1/streams/{name}", {"segments": 1})
-        controller.note("w", NOON, {}, names[-1])
-        controller.pass_time(1_000)
-
-    with InProcess(tmp_path / "store.db", ManualClock()) as controller:
-        found = scrape(controller)
-
-    assert (found.value("streams_complete"), found.value("streams")) == (1, 0)  # nothing was loaded for it
-    assert len(found.of("stream_writers")) >= 1
-    assert {dict(labels)["stream"] for labels in found.of("stream_marks_total")} == set(names)
-    assert found.value("stream_marks_total", stream=names[-1], key="") == 1
-
-
 # -- counting ----------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,5 @@
-"""Heads are locked in one order, served time has its gaps, and a restore shows every cache that it is outdated."""
+"""Heads are locked in one order, served time has its gaps, which controllers serve is seen from their rows, and a
+restore shows every cache that it is outdated."""
 
 from __future__ import annotations
 
@@ -11,11 +12,13 @@ import pytest
 from controller.storage.database import Database, open_database
 from controller.storage.heads import compare, due_streams, lock, new_stamp, serve, start_over
 from controller.storage.news import lock_and_look
+from controller.storage.presence import GONE_MS, Presence, present_controllers
 from controller.storage.save import Commit, write_rows
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import transaction
 from strandline.core.served_time import SERVED_GAP_MS
 from tests.postgres import Postgres
+from tests.served import NOON, ManualClock
 from tests.storage.filled import group, note, stream
 from tests.storage.writes import write
 
@@ -49,6 +52,32 @@ def test_a_lock_finds_the_heads_that_there_are_and_how_long_the_store_was_served
         assert lock(database.writer, [T])[1] == service or not lock(database.writer, [T])[0]
     with database.reader.begin():
         assert compare(database.reader, [S, T, G]) == heads
+
+
+def names(database: Database) -> list[str]:
+    return [each.name for each in present_controllers(database.reader)]
+
+
+def test_a_controller_is_present_from_when_it_serves_until_it_leaves_or_is_silent_for_long(database: Database) -> None:
+    clock = ManualClock()
+    one, other = Presence("one", "1", clock.wall), Presence("other", "2", clock.wall)
+    assert names(database) == []
+    one.serve(database.writer)
+    clock.now += 1_000
+    other.serve(database.writer)
+    one.serve(database.writer)
+    (first, _) = present_controllers(database.reader)
+    assert first == ("one", "1", NOON, NOON + 1_000) and names(database) == ["one", "other"]
+    one.leave(database.writer)
+    assert names(database) == ["other"]
+    clock.now += 1
+    one.serve(database.writer)  # whose row was removed
+    assert names(database) == ["other", "one"]
+    clock.now += 5_000
+    one.serve(database.writer)
+    clock.now += GONE_MS
+    Presence("last", "1", clock.wall).serve(database.writer)
+    assert names(database) == ["one", "last"]  # the other one was killed
 
 
 def test_a_stream_is_due_by_what_its_head_has(database: Database) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 from sqlalchemy.exc import IntegrityError
 
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.heads import new_stamp
+from controller.storage.rows import StreamOrigin
 from controller.storage.save import Commit, write_rows
 from controller.storage.transaction import transaction
 from controller.streams.loaded_stream import LoadedStream
@@ -43,13 +44,18 @@ def write_all(database: Database, *rows: dict[str, Any]) -> None:
         write_rows(database.writer, commit)
 
 
-def test_a_mark_is_never_overwritten_even_without_a_lock(store_url: str) -> None:
-    def note(live: LoadedStream, time: int) -> None:
-        live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
+def new_stream(name: str) -> LoadedStream:
+    config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
+    return made(Stream(name, config, SegmentGraph.equal_shares(1, 0), now=0), StreamOrigin(name, 0, None))
 
+
+def note(live: LoadedStream, time: int, writer: str = "w") -> None:
+    live.stream.note(Note(writer=writer, times={"": time}, position={"0": time}), time)
+
+
+def test_a_mark_is_never_overwritten_even_without_a_lock(store_url: str) -> None:
     with open_database(store_url) as database:
-        config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
-        first = made(Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0))
+        first = new_stream("s")
         note(first, 1)
         write(database, first)
         one, other = loaded(database.reader), loaded(database.reader)
@@ -80,3 +86,22 @@ def test_names_are_in_the_order_of_their_bytes(store_url: str) -> None:
         with database.reader.begin():
             query = select(schema.stream.c.name).order_by(schema.stream.c.name)
             assert database.reader.execute(query).scalars().all() == names
+
+
+def test_a_commit_about_many_streams_has_as_many_statements_as_one_about_a_single_stream(both_stores: str) -> None:
+    with open_database(both_stores) as database:
+        streams = [new_stream(f"s{number}") for number in range(20)]
+        write(database, *streams)
+        sent: list[str] = []
+
+        def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            sent.append(statement)
+
+        for at, written in enumerate(([streams[0]], streams), 1):
+            for each in written:
+                note(each, at, f"w{at}")  # one to be journaled
+            event.listen(database.writer, "before_cursor_execute", count)
+            write(database, *written)
+            event.remove(database.writer, "before_cursor_execute", count)
+        assert len(sent) == 2 * len(set(sent))
+        assert any("DELETE FROM journal" in statement for statement in sent)

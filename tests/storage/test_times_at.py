@@ -34,7 +34,8 @@ def test_the_past_is_that_of_the_marks_whenever_somebody_looks(served: InProcess
         served.note("w", turn, {"0": turn})
         served.pass_time(draw.choice([0, 1, 7, 500, 20_000]))
         if turn == MARKS // 2:
-            moments = sorted(draw.randrange(began - 10_000, clock.now()) for _ in range(100))
+            drawn = [draw.randrange(began - 10_000, clock.now()) for _ in range(80)]
+            moments = sorted([*drawn, *(mark["created_at"] for mark in served.marks()[:20])])
             first = look()
     marks = [(each["created_at"], each["time"]) for each in served.marks()]
     naive = [max((time for made_at, time in marks if made_at <= moment), default=None) for moment in moments]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from controller.clock import Clock
 from controller.commit.store import Store
 from controller.records.cadence import NEW_STILL_MS
+from controller.status.denied_calls import DENIALS_BURST_LINES, DENIALS_REFILL_MS
 from controller.storage.database import open_database
 from controller.storage.tokens import list_tokens, open_tokens
 from controller.tokens import Tokens
@@ -205,3 +207,52 @@ def test_marks_as_they_are_made_end_when_the_token_is_revoked(keyed: Any, stream
 
     told = live.result(timeout=60).text
     assert '"time":77' not in told and told.endswith('event: end\ndata: {"reason":"unauthenticated"}\n\n')
+
+
+# -- what operators are told of who is turned away --------------------------------------------------------------------
+
+CONFIG = {"segments": 1, "mark_interval_ms": 0}
+
+
+def denied(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """The fields of the lines so far."""
+    found: list[dict[str, Any]] = [vars(each)["fields"] for each in caplog.records if each.msg == "denied"]
+    assert all(each.levelno == logging.WARNING for each in caplog.records if each.msg == "denied")
+    return found
+
+
+def test_a_denial_names_the_caller_the_call_and_the_need(keyed: Any, caplog: pytest.LogCaptureFixture) -> None:
+    reader = keyed.make("reader", "a*")
+    with caplog.at_level(logging.INFO):
+        assert keyed.ask(None, "GET", "/v1/streams/s?x=hidden").status_code == 401
+        assert keyed.ask("wrong-word", "PUT", "/v1/streams/s", CONFIG).status_code == 401
+        assert keyed.ask(reader, "PUT", "/v1/streams/s", CONFIG).status_code == 403
+        assert keyed.ask(reader, "GET", "/v1/streams/b").status_code == 403
+        assert keyed.ask(reader, "GET", "/v1/streams/a").status_code == 404
+
+    lines = denied(caplog)
+    assert [(line["code"], line["method"], line["path"], line.get("by")) for line in lines] == [
+        ("unauthenticated", "GET", "/v1/streams/s", None),
+        ("unauthenticated", "PUT", "/v1/streams/s", None),
+        ("forbidden", "PUT", "/v1/streams/s", "reader-1"),
+        ("forbidden", "GET", "/v1/streams/b", "reader-1"),
+    ]
+    assert "the role 'admin'" in lines[2]["detail"] and "a pattern that allows 'b'" in lines[3]["detail"]
+    assert all(line["client"] for line in lines)
+    assert not any(secret in str(lines) for secret in ("wrong-word", reader, "hidden"))
+
+
+def test_a_flood_is_left_out_and_counted_and_hides_no_other_kind(keyed: Any, caplog: pytest.LogCaptureFixture) -> None:
+    reader = keyed.make("reader")
+    with caplog.at_level(logging.INFO):
+        for _ in range(DENIALS_BURST_LINES + 7):
+            assert keyed.ask("wrong", "GET", "/v1/streams").status_code == 401
+        assert len(denied(caplog)) == DENIALS_BURST_LINES
+        keyed.ask(reader, "PUT", "/v1/streams/s", CONFIG)
+        assert denied(caplog)[-1]["code"] == "forbidden"
+        keyed.controller.clock.now += DENIALS_REFILL_MS
+        for _ in range(3):
+            keyed.ask("wrong", "GET", "/v1/streams")
+
+    lines = [line for line in denied(caplog) if line["code"] == "unauthenticated"]
+    assert [line.get("omitted") for line in lines[DENIALS_BURST_LINES - 1 :]] == [None, 7]
