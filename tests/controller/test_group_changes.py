@@ -148,23 +148,21 @@ def test_settings_change_and_stay_changed_over_a_restart(start: Any) -> None:
     assert window(controller)["backlog"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"streams": []}, "streams"),
-        ({"reader_timeout_ms": 0}, "reader_timeout_ms"),
-        ({"on_all_idle": "leap"}, "on_all_idle"),
-        ({"start": {"time": 5}}, "start"),
-        ({"streams": ["s", "t", "u"], "start": {"positions": {"mistyped": {"0": 1}}}}, "start"),
-    ],
+SENSELESS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"streams": []}, "streams"),
+    ({"reader_timeout_ms": 0}, "reader_timeout_ms"),
+    ({"on_all_idle": "leap"}, "on_all_idle"),
+    ({"start": {"time": 5}}, "start"),
+    ({"streams": ["s", "t", "u"], "start": {"positions": {"mistyped": {"0": 1}}}}, "start"),
 )
-def test_a_change_that_makes_no_sense_is_refused_and_changes_nothing(
-    group: Any, changes: dict[str, Any], named: str
-) -> None:
+
+
+def test_a_change_that_makes_no_sense_is_refused_and_changes_nothing(group: Any) -> None:
     before = group.call("GET", GROUP)
-    problem = group.call("PATCH", GROUP, changes, expect=422)
-    assert problem["code"] == "invalid_config" and problem["name"] == named
-    assert group.call("GET", GROUP) == before
+    for changes, named in SENSELESS:
+        problem = group.call("PATCH", GROUP, changes, expect=422)
+        assert problem["code"] == "invalid_config" and problem["name"] == named
+        assert group.call("GET", GROUP) == before
 
 
 def test_creating_it_again_with_other_settings_is_a_conflict(group: Any) -> None:

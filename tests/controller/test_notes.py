@@ -124,32 +124,26 @@ def test_notes_of_several_keys_are_marked_key_by_key_and_of_several_streams_go_i
     assert [mark["time"] for mark in stream.marks("s")] == [1]
 
 
-@pytest.mark.parametrize(
-    ("note", "status", "code", "more"),
-    [
-        ({"time": 99, "position": {"0": 10}}, 409, "time_went_back", {"stored_time": 100}),
-        ({"time": 101, "position": {"0": 9}}, 409, "position_went_back", {"segment": "0", "stored_offset": 10}),
-        ({"time": 101, "position": {"0": 11}, "epoch": 7}, 409, "fenced", {"epoch": 7, "newest": None}),
-        ({"time": 101, "position": {"x": 1}}, 422, "unknown_segment", {"segment": "x"}),
-        ({"time": 1_700_000_010_001, "position": {"0": 11}}, 422, "time_too_far_ahead", {"max_ahead_ms": 10_000}),
-    ],
+REFUSED: tuple[tuple[dict[str, Any], int, str, dict[str, Any]], ...] = (
+    ({"time": 99, "position": {"0": 10}}, 409, "time_went_back", {"stored_time": 100}),
+    ({"time": 101, "position": {"0": 9}}, 409, "position_went_back", {"segment": "0", "stored_offset": 10}),
+    ({"time": 101, "position": {"0": 11}, "epoch": 7}, 409, "fenced", {"epoch": 7, "newest": None}),
+    ({"time": 101, "position": {"x": 1}}, 422, "unknown_segment", {"segment": "x"}),
+    ({"time": 1_700_000_010_001, "position": {"0": 11}}, 422, "time_too_far_ahead", {"max_ahead_ms": 10_000}),
 )
-def test_a_refusal_names_what_is_stored_and_changes_nothing(
-    stream: Any, note: dict[str, Any], status: int, code: str, more: dict[str, Any]
-) -> None:
-    stream.call("PATCH", STREAM, {"max_ahead_ms": 10_000})
-    stream.note("a", 100, {"0": 10})
-    before = stream.call("GET", WRITERS), stream.marks()
-
-    problem = stream.call("POST", NOTES, {"writer": "a", **note}, expect=status)
-
-    assert (problem["code"], problem["status"]) == (code, status) and problem.items() >= more.items()
-    assert (stream.call("GET", WRITERS), stream.marks()) == before
 
 
-def test_an_unknown_stream_shows_the_call_that_creates_it(controller: Any) -> None:
+def test_a_refusal_names_what_is_stored_or_what_to_do_and_changes_nothing(controller: Any) -> None:
     problem = controller.call("POST", NOTES, {"writer": "a", "time": 1, "position": {}}, expect=404)
     assert problem["code"] == "unknown_stream" and 'PUT /v1/streams/s {"segments": 1}' in problem["detail"]
+    controller.call("PUT", STREAM, settings(max_ahead_ms=10_000))
+    controller.note("a", 100, {"0": 10})
+    before = controller.call("GET", WRITERS), controller.marks()
+    for note, status, code, more in REFUSED:
+        problem = controller.call("POST", NOTES, {"writer": "a", **note}, expect=status)
+
+        assert (problem["code"], problem["status"]) == (code, status) and problem.items() >= more.items()
+        assert (controller.call("GET", WRITERS), controller.marks()) == before
 
 
 def test_idle_closed_and_excluded_writers_no_longer_hold_time(stream: Any) -> None:
