@@ -51,7 +51,7 @@ def test_what_no_name_could_fit_is_no_pattern(pattern: str) -> None:
 
 
 def test_a_grant_checks_itself() -> None:
-    for role in (lambda: check_role("boss"), lambda: Grant(name="a", role="boss")):  # type: ignore[arg-type]  # wrong
+    for role in (lambda: check_role("boss"), lambda: Grant(name="a", role="boss")):  # type: ignore[arg-type]  # no role
         with pytest.raises(InvalidConfig, match="one of writer, reader, admin"):
             role()
     with pytest.raises(InvalidName):
