@@ -51,6 +51,7 @@ soak: servers coverage ## Replay half an hour in Spark, kill controllers and sto
 	$(BIN)/python -m tests.histories --kafka 1 --seeds 0:100
 	$(BIN)/python -m tests.histories --kafka 3 --seeds 0:50
 	MODEL_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model
+	$(BIN)/python -m tests.replica 0 10000
 	$(BIN)/python -m tests.several 0 3000
 	$(BIN)/python -m tests.model.replay $(SOAK)
 

@@ -25,7 +25,7 @@ SEEDS = int(os.environ.get("REPLICA_SEEDS", "200"))
 RARE = (690, 765, 1415, 3836, 3965)  # of histories that alone found a part left out, or an error
 STORED = (*range(4), 38, 65)
 BATCH = 100
-FULL_SEEDS, FULL_BATCH = 1_200, 500
+FULL_SEEDS, FULL_BATCH = 700, 250
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))

@@ -14,7 +14,7 @@ from tests.several.server import Server
 from tests.several.world import run
 
 SEEDS = int(os.environ.get("SEVERAL_SEEDS", "12"))
-FULL_SEEDS = 36
+FULL_SEEDS = 24
 BATCH = 4
 FOUND = {
     "a commit is under way here, and another controller has written since": 12,

@@ -21,7 +21,7 @@ from tests.spark.queries import Query, dropped
 
 pytestmark = pytest.mark.spark
 
-EVENTS = 60
+EVENTS, EVENTS_AT_REST = 60, 30
 START_MS = 100_000
 
 
@@ -50,6 +50,7 @@ def test_windows_and_late_rows_are_the_truth(
     spark: SparkSession, stream: Any, event_log: Any, tmp_path: Path, at_rest: bool
 ) -> None:
     late, unreadable, totals = (str(tmp_path / name) for name in ("late", "unreadable", "totals"))
+    count = EVENTS_AT_REST if at_rest else EVENTS
     limit: dict[str, Any] = {} if at_rest else {"maxRowsPerBatch": 4}
     orders = read_events(
         spark, controller=stream.url, stream=stream.name, path=event_log.path, event_time="time",
@@ -60,10 +61,10 @@ def test_windows_and_late_rows_are_the_truth(
         functions.sum("amount").alias("total")
     )
     draw = random.Random(7)
-    events = [] if at_rest else [put(n, draw, stream, event_log.log) for n in range(EVENTS)]
+    events = [] if at_rest else [put(n, draw, stream, event_log.log) for n in range(count)]
     writer = windows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = Query(lambda: writer.start(totals))
-    while at_rest and len(events) < EVENTS:
+    while len(events) < count:
         events += [put(n, draw, stream, event_log.log) for n in range(len(events), len(events) + 5)]
         query.until_at_rest()
     query.until_at_rest()
@@ -73,7 +74,7 @@ def test_windows_and_late_rows_are_the_truth(
     assert dropped(query.progress()) == 0  # Spark has none to drop
     shown = [Example.parse(one.observedMetrics["strandline"]["example"]) for one in query.progress()]
     kinds = {each.kind: each.place for each in shown if each is not None}
-    assert kinds.keys() == {"unreadable", "late"} and kinds["unreadable"] == f"offset {EVENTS - 1} of segment '0'"
+    assert kinds.keys() == {"unreadable", "late"} and kinds["unreadable"] == f"offset {count - 1} of segment '0'"
     page: dict[str, Any] = {"functions": functions}
     (block,) = (each for each in blocks_of("docs/spark.md") if "def with_late" in each.text)
     exec(block.text, page)
@@ -83,7 +84,7 @@ def test_windows_and_late_rows_are_the_truth(
     assert kept and all(row["time"] < row["floor"] for row in kept)
     without = spark.read.parquet(unreadable).orderBy("offset").collect()
     assert [(row["segment"], row["offset"], row["amount"]) for row in without] == [
-        ("0", n, n) for n in range(9, EVENTS, 10)
+        ("0", n, n) for n in range(9, count, 10)
     ]
 
 
