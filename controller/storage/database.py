@@ -15,7 +15,7 @@ from controller.storage.presence import check_nobody_serves
 from controller.storage.refusals import shown
 from controller.storage.schema import REVISION
 from controller.storage.session import Sessions
-from controller.storage.transaction import Transaction, refusing, transaction
+from controller.storage.transaction import refusing, transaction
 
 
 @dataclass(slots=True)
@@ -56,17 +56,12 @@ def open_database(url: str) -> Database:
     with ExitStack() as opened, refusing(parsed):
         engines = kind.serving(parsed, opened)
         writer = opened.enter_context(engines.writing.connect())
-        begun = Transaction(writer)
-        fresh = False
-        try:
+        with transaction(writer) as begun:
             kind.check(writer, parsed)
             kind.reserve(writer, ["schema"])  # several controllers may begin at once
             fresh = _make_if_empty(writer, parsed)
-        finally:
             if not fresh:
                 begun.undo()  # nothing was changed: no session that ends here leaves a doubt
-        if fresh:
-            begun.commit()
         reader = opened.enter_context(engines.reading.connect())
         files = kind.file_check(parsed)
         return Database(writer, reader, engines.loading, opened.pop_all(), fresh, engines.sessions, files)

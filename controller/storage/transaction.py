@@ -27,9 +27,11 @@ class Transaction:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._begun = connection.begin()
+        self.undone = False
 
     def undo(self) -> None:
         """Rolls it back. If that fails, the connection is made again when it is next needed."""
+        self.undone = True
         try:
             self._begun.rollback()
         except DBAPIError:
@@ -53,15 +55,17 @@ class Transaction:
 
 
 @contextmanager
-def transaction(connection: Connection) -> Iterator[None]:
-    """A transaction, which is committed on exit, and rolled back by an exception. Raises as `Transaction.commit`."""
+def transaction(connection: Connection) -> Iterator[Transaction]:
+    """A transaction, which is committed on exit unless it was undone, and rolled back by an exception. Raises as
+    `Transaction.commit`."""
     begun = Transaction(connection)
     try:
-        yield
+        yield begun
     except BaseException:
         begun.undo()
         raise
-    begun.commit()
+    if not begun.undone:
+        begun.commit()
 
 
 @contextmanager
