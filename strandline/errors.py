@@ -355,13 +355,15 @@ class InvalidParameter(Invalid):
 
 
 class InvalidNote(Invalid):
+    """A field of a note is not valid, or a position, a time or another value that a call is about."""
+
     name: str
     value: Any
     wanted: str
 
     @property
     def detail(self) -> str:
-        return f"{self.name} of a note cannot be {_shown(self.value)}: {self.wanted}"
+        return f"{self.name} cannot be {_shown(self.value)}: {self.wanted}"
 
 
 class InvalidScale(Invalid):

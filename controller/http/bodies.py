@@ -11,10 +11,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from strandline.core.config import SETTINGS, Setting
 from strandline.core.note import DEFAULT_KEY
-from strandline.limits import SEGMENTS_PER_STREAM, TIME_BOUND_MS
+from strandline.limits import SEGMENTS_PER_STREAM, STREAMS_PER_GROUP, TIME_BOUND_MS
 from strandline.wire.groups import GROUP_SETTINGS, GroupOptions, StartShape, options_by_name
-
-Offsets: TypeAlias = dict[str, int]
+from strandline.wire.shapes import Epoch, Key, Name, Offsets, Positions, Time
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -24,13 +23,13 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
 class NoteBody(Strict, frozen=True):
     """A note, or, with `notes`, many of them. Code of ours checks which fields belong together."""
 
-    writer: str | UnsetType = UNSET
+    writer: Name | UnsetType = UNSET
     position: Offsets | UnsetType = UNSET
-    time: int | UnsetType = UNSET
+    time: Time | UnsetType = UNSET
     times: dict[str, int] | UnsetType = UNSET
-    epoch: int | UnsetType | None = UNSET
-    newest: int | dict[str, int] | UnsetType | None = UNSET
-    stream: str | UnsetType = UNSET
+    epoch: Epoch | UnsetType | None = UNSET
+    newest: Time | dict[str, int] | UnsetType | None = UNSET
+    stream: Name | UnsetType = UNSET
     notes: list[NoteBody] | UnsetType = UNSET
 
 
@@ -41,17 +40,17 @@ class RawNotesBody(Strict, frozen=True):
 
 
 class TailBody(Strict, frozen=True):
-    reporter: str
-    time: int
+    reporter: Name
+    time: Time
     position: Offsets
-    epoch: int | None = None
+    epoch: Epoch | None = None
 
 
 class SegmentBody(Strict, frozen=True):
-    id: str
+    id: Name
     low: float | None = None
     high: float | None = None
-    predecessors: list[str] | None = None
+    predecessors: list[Name] | None = None
 
 
 _FIRST_SEGMENTS = [
@@ -113,17 +112,17 @@ class StreamBody(_AllSettingsBody, frozen=True, kw_only=True):
 
 
 class RegisterBody(Strict, frozen=True):
-    keys: list[str] = []
-    registration: str | None = None
+    keys: list[Key] = []
+    registration: Name | None = None
 
 
 class EvaluateBody(Strict, frozen=True):
-    key: str = ""
+    key: Key = DEFAULT_KEY
 
 
 class WindowBody(Strict, frozen=True):
     position: Offsets
-    key: Annotated[str | UnsetType, Meta(extra_json_schema={"default": DEFAULT_KEY})] = UNSET
+    key: Annotated[Key | UnsetType, Meta(extra_json_schema={"default": DEFAULT_KEY})] = UNSET
     identity: str | UnsetType = UNSET  # of the stream that the position is of
 
 
@@ -140,20 +139,18 @@ class TruncateBody(Strict, frozen=True):
     head: Offsets
 
 
-Positions: TypeAlias = dict[str, Offsets]
-
-
+Streams: TypeAlias = Annotated[list[Name], Meta(extra_json_schema={"minItems": 1, "maxItems": STREAMS_PER_GROUP})]
 GroupStart: TypeAlias = Annotated[
     Any, Meta(extra_json_schema={"oneOf": [{"const": "head"}, {"$ref": "#/components/schemas/StartBody"}]})
 ]
 
 
 class _GroupStreams(Strict, frozen=True, kw_only=True):
-    streams: list[str]
+    streams: Streams
 
 
 class _ChangedStreams(Strict, frozen=True, kw_only=True):
-    streams: list[str] | UnsetType = UNSET
+    streams: Streams | UnsetType = UNSET
 
 
 if TYPE_CHECKING:
@@ -193,18 +190,18 @@ class StartBody(StartShape, Strict, frozen=True):
 
 class ReaderBody(Strict, frozen=True):
     positions: Positions = {}
-    epoch: int | None = None
+    epoch: Epoch | None = None
     settled: Positions | None = None
-    registration: str | None = None
+    registration: Name | None = None
 
 
 class AcquireBody(Strict, frozen=True):
-    epoch: int
-    max: int
+    epoch: Epoch
+    max: Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 
 
 class ReleaseBody(Strict, frozen=True):
-    epoch: int
+    epoch: Epoch
     positions: Positions
     settled: Positions | None = None
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
+import msgspec
 from fastapi import Depends, Header, Query, Request
-from pydantic import AfterValidator
+from pydantic import AfterValidator, WithJsonSchema
 
 from controller.controller import Controller
 from controller.http.versions import SEEN, SEEN_HEADER
 from strandline.access import Grant
 from strandline.errors import InvalidParameter
 from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS
-from strandline.names import NAME, is_name
+from strandline.names import is_name
+from strandline.wire import shapes
 
 
 async def get_controller(request: Request) -> Controller:
@@ -28,17 +30,24 @@ def _check_after(after: str) -> str:
     return after
 
 
+QueryName: TypeAlias = Annotated[str, WithJsonSchema(msgspec.json.schema(shapes.Name))]  # for OpenAPI: calls check it
 Served: TypeAlias = Annotated[Controller, Depends(get_controller)]
-Key: TypeAlias = Annotated[str, Query(description='a time key; "" is the default one')]
+Key: TypeAlias = Annotated[
+    str, WithJsonSchema(msgspec.json.schema(shapes.Key)), Query(description='a time key; "" is the default one')
+]
 Epoch: TypeAlias = Annotated[int | None, Query(ge=1, description="the epoch of the writer's registration")]
 Seq: TypeAlias = Annotated[int, Query(ge=0, lt=TIME_BOUND_MS, description="the page begins after this seq")]
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_ENTRIES)]
 After: TypeAlias = Annotated[
     str,
     AfterValidator(_check_after),
-    Query(description="the page begins after this name", json_schema_extra={"pattern": f"^({NAME.pattern})?$"}),
+    WithJsonSchema(msgspec.json.schema(shapes.Key)),
+    Query(description="the page begins after this name"),
 ]
-Seen: TypeAlias = Annotated[str | None, Header(alias=SEEN, description=SEEN_HEADER["description"])]
+Seen: TypeAlias = Annotated[
+    Annotated[str, WithJsonSchema(SEEN_HEADER["schema"])] | None,
+    Header(alias=SEEN, description=SEEN_HEADER["description"]),
+]
 THERE_ALREADY: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "It was there already"}}
 DEFAULT_LIMIT = PAGE_DEFAULT_ENTRIES
 

@@ -16,35 +16,25 @@ from msgspec import NODEFAULT, UNSET
 
 from controller.http import bodies
 from controller.http.shapes import JsonSchema, ShapedRoute
-from strandline.limits import KEYS_PER_STREAM, NAME_CHARACTERS, NOTES_PER_REQUEST, SEGMENTS_PER_STREAM, TIME_BOUND_MS
+from strandline.limits import KEYS_PER_STREAM, NOTES_PER_REQUEST
+from strandline.wire.shapes import Epoch, Name, Offsets, Time
 
 CONTRACT_VERSION: Final = "1.0.0"  # of the HTTP API; docs/decisions/0108 says when it is raised
 
 _TEMPLATE: Final = "#/components/schemas/{name}"
 
-NAME: Final[JsonSchema] = {"type": "string", "pattern": rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARACTERS - 1}}}$"}
-_TIME: Final[JsonSchema] = {
-    "type": "integer",
-    "exclusiveMinimum": -TIME_BOUND_MS,
-    "exclusiveMaximum": TIME_BOUND_MS,
-    "description": "whole milliseconds",
-}
+_NAME: Final = msgspec.json.schema(Name)
+_TIME: Final = msgspec.json.schema(Time)
 _TIMES: Final[JsonSchema] = {"type": "object", "maxProperties": KEYS_PER_STREAM, "additionalProperties": _TIME}
-_POSITION: Final[JsonSchema] = {
-    "type": "object",
-    "maxProperties": SEGMENTS_PER_STREAM,
-    "additionalProperties": {"type": "integer", "minimum": 0, "exclusiveMaximum": TIME_BOUND_MS},
-    "description": "by segment, the next free offset",
-}
-_EPOCH: Final[JsonSchema] = {"type": ["integer", "null"], "minimum": 1}
+_EPOCH: Final = {**msgspec.json.schema(Epoch), "type": ["integer", "null"]}
 
 
 def _note(*, stream: bool) -> JsonSchema:
     """A note, with one time or with times by key; with `stream`, it names its stream."""
-    common: JsonSchema = {"writer": NAME, "position": _POSITION, "epoch": _EPOCH}
+    common: JsonSchema = {"writer": _NAME, "position": msgspec.json.schema(Offsets), "epoch": _EPOCH}
     named = ["stream"] if stream else []
     if stream:
-        common["stream"] = NAME
+        common["stream"] = _NAME
     return {
         "oneOf": [
             {
@@ -127,7 +117,7 @@ def _complete(operation: JsonSchema, examples: Sequence[Mapping[str, Any]]) -> N
     """Adds examples to an operation, and what a name in a path may be."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
-            parameter["schema"] = NAME
+            parameter["schema"] = _NAME
     asked = {each["name"]: {"value": each["body"]} for each in examples if "body" in each}
     _show(operation.get("requestBody", {}), asked)
     for status, response in operation["responses"].items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -268,12 +268,12 @@ class Reads:
 
     # -- windows -------------------------------------------------------------------------------------------------
 
-    async def window(self, stream: str, key: str, position: dict[str, int]) -> TimeWindow:
+    async def window(self, stream: str, key: str, position: Mapping[str, int]) -> TimeWindow:
         """The window of a position."""
         return (await self.window_of(stream, key, position))[0]
 
     async def window_of(
-        self, stream: str, key: str, position: dict[str, int], identity: str | None = None
+        self, stream: str, key: str, position: Mapping[str, int], identity: str | None = None
     ) -> tuple[TimeWindow, str]:
         """The same, and the identity of the stream. Raises StreamRecreated if that is not the given one."""
         given = position_cut(position)

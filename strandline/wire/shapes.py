@@ -17,12 +17,30 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
+from strandline.limits import OFFSET_BOUND, SEGMENTS_PER_STREAM, TIME_BOUND_MS
+from strandline.names import NAME
+
 Value = TypeVar("Value")
 
-# Types of fields in many shapes. The descriptions are OpenAPI's.
-Time: TypeAlias = Annotated[int, Meta(description="whole milliseconds")]
-Offsets: TypeAlias = Annotated[Mapping[str, int], Meta(description="by segment, the next free offset")]
-Positions: TypeAlias = Annotated[Mapping[str, Mapping[str, int]], Meta(description="by stream and segment, the offset")]
+# Types of fields in many shapes. Descriptions and bounds are OpenAPI's: the core checks them, with errors of its own.
+Name: TypeAlias = Annotated[str, Meta(extra_json_schema={"pattern": f"^{NAME.pattern}$"})]
+Key: TypeAlias = Annotated[str, Meta(extra_json_schema={"pattern": f"^({NAME.pattern})?$"})]
+Time: TypeAlias = Annotated[
+    int,
+    Meta(
+        description="whole milliseconds",
+        extra_json_schema={"exclusiveMinimum": -TIME_BOUND_MS, "exclusiveMaximum": TIME_BOUND_MS},
+    ),
+]
+Epoch: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 1, "exclusiveMaximum": TIME_BOUND_MS})]
+Offset: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 0, "exclusiveMaximum": OFFSET_BOUND})]
+Offsets: TypeAlias = Annotated[
+    Mapping[Name, Offset],
+    Meta(description="by segment, the next free offset", extra_json_schema={"maxProperties": SEGMENTS_PER_STREAM}),
+]
+Positions: TypeAlias = Annotated[
+    Mapping[Name, Mapping[Name, Offset]], Meta(description="by stream and segment, the offset")
+]
 ByKey: TypeAlias = Annotated[Mapping[str, int | None], Meta(description="by time key, whole milliseconds or null")]
 
 _MESSAGE: Final = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)

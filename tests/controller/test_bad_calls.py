@@ -232,13 +232,13 @@ STARTS = '"head", {"time": …} or {"positions": {…}}'
 @pytest.mark.parametrize(
     ("call", "body", "said"),
     [
-        (f"POST {NOTES}", {"writer": "a", "time": "5"}, "time of a note cannot be '5': a whole number"),
-        (f"POST {NOTES}", {"writer": "a", "position": [3]}, "position of a note cannot be [3]: an object"),
+        (f"POST {NOTES}", {"writer": "a", "time": "5"}, "time cannot be '5': a whole number"),
+        (f"POST {NOTES}", {"writer": "a", "position": [3]}, "position cannot be [3]: an object"),
         (f"PUT {READER}", {"positions": {"s": {"0": 1}, "t": {"0": True}}},
-         "positions.t.0 of a note cannot be true: a whole number"),
+         "positions.t.0 cannot be true: a whole number"),
         (f"POST {NOTES}", {"writer": "a", "colour": 7},
-         "colour of a note cannot be 7: there is no such field, leave it out"),
-        (f"POST {WINDOW}", {}, "position of a note cannot be null: it is required"),
+         "colour cannot be 7: there is no such field, leave it out"),
+        (f"POST {WINDOW}", {}, "position cannot be null: it is required"),
         (f"PUT {GROUP}", {"streams": ["s", 4]}, "streams[1] cannot be 4: a string"),
         (f"PUT {GROUP}", {"streams": ["s"], "start": {"when": 4}},
          f"start cannot be {{'when': 4}}: {STARTS}; it has a field when, which does not exist"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import Query
+from pydantic import WithJsonSchema
 
 from controller.http.callers import Calling, Over, permit
 from controller.http.dependencies import DEFAULT_LIMIT, Limit, Seq, Served
@@ -21,6 +22,8 @@ from strandline.wire.journal import TOPICS, JournalEntry, JournalPage, JournalsP
 
 router = shaped_router("journal")
 
+Topic: TypeAlias = Annotated[str, WithJsonSchema({"type": "string", "enum": list(TOPICS)})]
+
 _PLACE: Final = re.compile(rf"(\d{{1,16}})\.(\d{{1,16}})\.((?:{NAME.pattern})?)")
 
 
@@ -30,7 +33,7 @@ _PLACE: Final = re.compile(rf"(\d{{1,16}})\.(\d{{1,16}})\.((?:{NAME.pattern})?)"
 async def of_all(
     controller: Served,
     caller: Calling,
-    topic: Annotated[list[str], Query(description="only on these topics", default_factory=list)],
+    topic: Annotated[list[Topic], Query(description="only on these topics", default_factory=list)],
     stream: Annotated[str, Query(description="only of streams that this name, or pattern with *, fits")] = EVERYTHING,
     search: Annotated[str, Query(description="only with these words, in any order, anywhere in an entry")] = "",
     since: Annotated[

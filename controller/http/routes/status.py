@@ -10,7 +10,7 @@ from fastapi import Query
 
 from controller.controller import Controller
 from controller.http.callers import Calling, Over, permit
-from controller.http.dependencies import DEFAULT_LIMIT, After, Limit, Served, names_page
+from controller.http.dependencies import DEFAULT_LIMIT, After, Limit, QueryName, Served, names_page
 from controller.http.shapes import shaped_router
 from controller.status.overview import GroupsFound, StreamsFound, Summary, summarize
 from controller.status.stream_status import by_trouble
@@ -37,8 +37,10 @@ class _StatusPage:
 async def get_status(
     controller: Served,
     caller: Calling,
-    stream: Annotated[list[str], Query(description="only these streams, and their groups", default_factory=list)],
-    group: Annotated[list[str], Query(description="only these reader groups, beside those", default_factory=list)],
+    stream: Annotated[list[QueryName], Query(description="only these streams, and their groups", default_factory=list)],
+    group: Annotated[
+        list[QueryName], Query(description="only these reader groups, beside those", default_factory=list)
+    ],
     after: After = "",
     limit: Limit = DEFAULT_LIMIT,
     trouble: Annotated[bool, Query(description="only streams in trouble, the worst first: one page of them")] = False,
