@@ -9,7 +9,8 @@ say nothing.
 `--record` keeps what was measured in docs/measured.json, and writes the tables of the pages that are made from it.
 
 Every figure stands beside one of the same run, since machines differ and are shared. How noisy this one was is told by
-a loop of plain Python, timed before each part and at the end.
+a loop of plain Python, timed before each part and at the end; how slow its memory is, by steps to places that nothing
+foretells, in more of it than a processor keeps and in little.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import signal
 import subprocess
 import sys
 import time
+from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -28,11 +30,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figures import Report, markdown
+from benchmarks.figures import Report, markdown, median
 from benchmarks.record import keep
 from benchmarks.servers import ROOT, scratch
 
 TURNS: Final = 5  # of the loop, each time
+STEPS: Final = 200_000  # through memory, each time
+MUCH, LITTLE = (
+    1 << 22,
+    1 << 11,
+)  # places of eight bytes: 32 MiB, which no core has for itself, and 16 KiB, which each has
 END_DEADLINE_S: Final = 20  # in which a part ends what it started
 
 
@@ -77,13 +84,20 @@ class Machine:
     def __init__(self) -> None:
         self._before = os.getloadavg()[0]
         self._taken: list[float] = []
+        self._paths = {places: path_through(places) for places in (MUCH, LITTLE)}
+        self._step_ns: dict[int, list[float]] = {places: [] for places in self._paths}
 
     def measure(self) -> None:
-        """Times one and the same loop."""
+        """Times one and the same loop, and steps through memory."""
         for _ in range(TURNS):
             begun = time.perf_counter()
             sum(range(300_000))
             self._taken.append(time.perf_counter() - begun)
+        for places, path in self._paths.items():
+            begun, place = time.perf_counter(), 0
+            for _ in range(STEPS):
+                place = path[place]
+            self._step_ns[places].append((time.perf_counter() - begun) / STEPS * 1e9)
 
     def lines(self) -> Iterator[str]:
         cores, version = len(os.sched_getaffinity(0)), platform.python_version()
@@ -94,6 +108,13 @@ class Machine:
             f"Load before: {before:.1f}, after: {after:.1f}. "
             f"Of {len(self._taken)} times that one loop was run, the slowest took {slower:.0%} longer than the fastest."
         )
+        much, little = (median(self._step_ns[places]) for places in (MUCH, LITTLE))
+        yield f"A step through 32 MiB of memory took {much:.0f} ns, through 16 KiB {little:.0f} ns."
+
+
+def path_through(places: int) -> array[int]:
+    """At each place the next one: from anywhere through all of them, in an order that a processor does not foresee."""
+    return array("q", ((place * 1_664_525 + 1_013_904_223) % places for place in range(places)))
 
 
 def run(part: Part, options: str, folder: Path) -> Report:
