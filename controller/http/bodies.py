@@ -175,7 +175,7 @@ else:
 class GroupBody(_GroupOptions, frozen=True, kw_only=True):
     """A new reader group."""
 
-    start: GroupStart = "head"
+    start: GroupStart = UNSET  # at the head; generated clients in Go do not compile with a default here
 
 
 class GroupChangesBody(_ChangedOptions, frozen=True, kw_only=True):

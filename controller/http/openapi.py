@@ -29,29 +29,26 @@ _TIMES: Final[JsonSchema] = {"type": "object", "maxProperties": KEYS_PER_STREAM,
 _EPOCH: Final = {**msgspec.json.schema(Epoch), "type": ["integer", "null"]}
 
 
-def _note(*, stream: bool) -> JsonSchema:
-    """A note, with one time or with times by key; with `stream`, it names its stream."""
-    common: JsonSchema = {"writer": _NAME, "position": msgspec.json.schema(Offsets), "epoch": _EPOCH}
+def _notes(name: str, *, stream: bool) -> dict[str, JsonSchema]:
+    """The schemas of a note, with one time or with times by key, and of many notes. Each has a name, by which generated
+    clients call it. With `stream`, a note names its stream."""
+    common: JsonSchema = {"writer": _NAME, "position": _ref("Position"), "epoch": _EPOCH}
     named = ["stream"] if stream else []
     if stream:
         common["stream"] = _NAME
-    return {
-        "oneOf": [
-            {
-                "type": "object",
-                "properties": {**common, each: kind, "newest": {**kind, "type": [kind["type"], "null"]}},
-                "required": ["writer", each, "position", *named],
-                "additionalProperties": False,
-            }
-            for each, kind in (("time", _TIME), ("times", _TIMES))
-        ]
+    kinds = {
+        f"{name}With{time.title()}": {
+            "type": "object",
+            "properties": {**common, time: kind, "newest": {**kind, "type": [kind["type"], "null"]}},
+            "required": ["writer", time, "position", *named],
+            "additionalProperties": False,
+        }
+        for time, kind in (("time", _TIME), ("times", _TIMES))
     }
-
-
-def _notes(each: str) -> JsonSchema:
     described = "checked in their order; in a request that is repeated after a lost answer, stored notes count as done"
-    items = {"type": "array", "maxItems": NOTES_PER_REQUEST, "items": _ref(each), "description": described}
-    return {"type": "object", "properties": {"notes": items}, "required": ["notes"], "additionalProperties": False}
+    items = {"type": "array", "maxItems": NOTES_PER_REQUEST, "items": _ref(name), "description": described}
+    many = {"type": "object", "properties": {"notes": items}, "required": ["notes"], "additionalProperties": False}
+    return {name: {"oneOf": [_ref(kind) for kind in kinds]}, **kinds, f"{name}s": many}
 
 
 def _ref(name: str) -> JsonSchema:
@@ -77,10 +74,9 @@ _TOKEN: Final[JsonSchema] = {
 }
 _SCHEMAS: Final[dict[str, JsonSchema]] = {
     "Problem": _PROBLEM,
-    "Note": _note(stream=False),
-    "Notes": _notes("Note"),
-    "StreamNote": _note(stream=True),
-    "StreamNotes": _notes("StreamNote"),
+    "Position": msgspec.json.schema(Offsets),
+    **_notes("Note", stream=False),
+    **_notes("StreamNote", stream=True),
 }
 # The schemas that hand-written schemas refer to.
 _PARTS: Final = (bodies.SegmentBody, bodies.StartBody, bodies.WindowBody)
@@ -103,6 +99,7 @@ def describe(app: FastAPI) -> JsonSchema:
     components["securitySchemes"] = {**components.get("securitySchemes", {}), "token": _TOKEN}
     for route in shaped:
         _complete(document["paths"][route.path][route.method.lower()], examples_by_call().get(route.call, []))
+    _name_sizes(document)
     return document
 
 
@@ -123,6 +120,20 @@ def _complete(operation: JsonSchema, examples: Sequence[Mapping[str, Any]]) -> N
     for status, response in operation["responses"].items():
         _show(response, {each["name"]: {"value": each["answer"]} for each in examples if str(each["status"]) == status})
     operation["responses"] = dict(sorted(operation["responses"].items()))
+
+
+def _name_sizes(schema: Any) -> None:
+    """Adds the size of each number: for one without, generated clients take 32 bits, which no time fits into."""
+    if isinstance(schema, list):
+        for each in schema:
+            _name_sizes(each)
+    elif isinstance(schema, dict):
+        kinds = schema.get("type")
+        for kind, size in (("integer", "int64"), ("number", "double")):
+            if kind == kinds or (isinstance(kinds, list) and kind in kinds):
+                schema["format"] = size
+        for each in list(schema.values()):
+            _name_sizes(each)
 
 
 def _show(described: JsonSchema, examples: JsonSchema) -> None:

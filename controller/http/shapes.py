@@ -109,6 +109,8 @@ class ShapedRoute(APIRoute):
         self.body = _owner(JsonBody, [each for hint in hints.values() for each in get_args(hint)])
         self.permission = _owner(Permission, dependencies)
         more |= {"response_model": None, "description": self._says_who()}  # else a model of Pydantic, and the docstring
+        (tag,) = more["tags"]
+        more["operation_id"] = f"{tag}_{endpoint.__name__}".replace(" ", "_")  # as generated clients call it
         super().__init__(
             path,
             _answering(endpoint, status_code or 200) if self.answers else endpoint,

@@ -13,7 +13,11 @@ from controller.settings import Settings
 from strandline.core.config import StreamConfig
 from tools.reference.text import code, items, json_block, number, page, wrapped
 
-NEW_STREAM = ("put", "/v1/streams/{stream}")
+# What a field is by default where the schema of the body does not say it.
+DEFAULTS: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
+    ("put", "/v1/streams/{stream}"): {field.name: field.default for field in fields(StreamConfig)},
+    ("put", "/v1/reader-groups/{group}"): {"start": "head"},
+}
 LEFT_OUT = "may be left out"
 FIRST_SECTIONS = ("streams", "writers")  # the others follow in the router's order
 TIME = "whole milliseconds"  # which the page says once
@@ -52,7 +56,9 @@ def http(document: Mapping[str, Any] | None = None) -> str:
         "of that stream, by any controller; our clients do. Unknown fields are refused. An error is "
         "answered as a problem, see [errors.md](errors.md). [openapi.json](openapi.json) has the same for machines, "
         "which the controller serves at `/openapi.json`, and as a page at `/docs`, both with examples of the calls; "
-        "here each kind of answer has one. The examples are real answers; only their clock is made up. Roles apply "
+        "here each kind of answer has one. Clients can be made from it: with openapi-python-client 0.29, and for Go "
+        "with OpenAPI Generator 7.14 and its `enumClassPrefix=true`, it was tried. "
+        "The examples are real answers; only their clock is made up. Roles apply "
         "once there are [tokens](../how-to/tokens-and-tls.md): the pattern of a token has to fit the name of the "
         "stream, or of each stream that the group reads. Some calls are about all streams that the pattern fits; "
         "others are neither accepted nor shown there. An answer has all its fields except those that may be left out. "
@@ -97,8 +103,7 @@ def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mappin
     ]
     if rows:
         parts.append(f"In the query:\n\n{items(rows)}")
-    # The defaults of a new stream are in StreamConfig; the schema of the body does not have them.
-    defaults = {field.name: field.default for field in fields(StreamConfig)} if (method, path) == NEW_STREAM else {}
+    defaults = DEFAULTS.get((method, path), {})
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     parts += [
         f"{'Or in' if number else 'In'} the body:\n\n{items(rows)}"

@@ -36,5 +36,5 @@ ROUTERS: Final = tuple(
 
 ROUTES: Final = tuple(route for each in ROUTERS for route in each.routes if isinstance(route, ShapedRoute))
 # Their handlers take the request alone, and are served by plain routes in front of the others.
-_PLAIN: Final = (notes.notes, marks.time_window, notes.notes_of_several_streams)
+_PLAIN: Final = (notes.note_times, marks.time_window, notes.note_times_in_several_streams)
 HOT: Final = tuple(each for handler in _PLAIN for each in ROUTES if each.handler is handler)

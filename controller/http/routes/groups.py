@@ -226,7 +226,7 @@ def _settings(body: GroupBody | GroupChangesBody) -> dict[str, Any]:
 
 
 def _start(value: Any) -> Start:  # what the body has
-    if value == "head":
+    if value is UNSET or value == "head":
         return FromHead()
     wanted = '"head", {"time": …} or {"positions": {…}}'
     try:

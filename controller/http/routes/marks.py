@@ -64,7 +64,7 @@ def _count_names(asked: WindowBody) -> int:
     dependencies=permit(Role.READER),
     responses=VERSIONED,
 )
-async def marks(
+async def list_marks(
     stream: str,
     controller: Served,
     response: Response,

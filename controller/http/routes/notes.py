@@ -28,7 +28,7 @@ router = shaped_router("notes")
     responses=VERSIONED,
     openapi_extra=taking("Note", "Notes", parameters=[STREAM]),
 )
-async def notes(request: Request) -> Annotated[Response, NoteReply | KeyedNoteReply | NoteResults]:
+async def note_times(request: Request) -> Annotated[Response, NoteReply | KeyedNoteReply | NoteResults]:
     stream = request.path_params["stream"]
     taken = JsonAnswer(await take_notes(stream, request))
     return versioned(taken, request.app.state.controller, stream)
@@ -41,5 +41,5 @@ async def notes(request: Request) -> Annotated[Response, NoteReply | KeyedNoteRe
     response_description="One result for each",
     openapi_extra=taking("StreamNotes"),
 )
-async def notes_of_several_streams(request: Request) -> Annotated[Response, NoteResults]:
+async def note_times_in_several_streams(request: Request) -> Annotated[Response, NoteResults]:
     return JsonAnswer(await take_notes(None, request))
