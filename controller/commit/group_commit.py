@@ -37,7 +37,7 @@ from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, Stra
 # Turns of the event loop for calls that have arrived to join: it reads them in one, and begins their handlers in a
 # later one. Without them, 64 connections made commits of half as many calls, each of which costs about as much.
 TURNS_TO_JOIN: Final = 3
-FLUSH_NOTES: Final = 512  # in one commit; further portions of requests with many notes wait for the next
+FLUSH_NOTES: Final = 512  # of work in one commit; further portions of requests with many notes wait for the next
 FLUSH_NOTES_BESIDE: Final = 256  # the same while calls that came alone wait for this commit or the next
 
 log = logging.getLogger(__name__)
@@ -139,10 +139,10 @@ class Turn:
         self.found: Found | None = None
         self.unwritten: dict[Subject, Unwritten] = {}
         self.calls = 0  # that were applied
-        self.portions: deque[tuple[Sequence[Subject], asyncio.Future[None]]] = deque()  # that wait to be applied
+        self.portions: deque[tuple[Sequence[Subject], int, asyncio.Future[None]]] = deque()  # that wait to be applied
 
     def refuse(self, error: StrandlineError) -> None:
-        for future in (self.came, self.done, *(came for _, came in self.portions)):
+        for future in (self.came, self.done, *(came for *_, came in self.portions)):
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # marks it as retrieved, even if nobody waits
@@ -221,9 +221,9 @@ class Committer:
         assert turn.found is not None
         return turn.found
 
-    async def portion(self, subjects: Sequence[Subject]) -> None:
+    async def portion(self, subjects: Sequence[Subject], work: int) -> None:
         """Waits until these are locked and a portion of a request with many calls may be applied, after those that came
-        alone and after a portion of each other request.
+        alone and after a portion of each other request. `work` counts in notes of one key.
 
         Raises StoreUnavailable.
         """
@@ -235,7 +235,7 @@ class Committer:
             turn.subjects.update(dict.fromkeys(subjects))
             self._wanted.set()
         came = asyncio.get_running_loop().create_future()
-        turn.portions.append((subjects, came))
+        turn.portions.append((subjects, work, came))
         await came
 
     def cached(self, subject: Subject) -> Cached | None:
@@ -391,15 +391,16 @@ class Committer:
         turn.came.set_result(None)
         while turn.waiting:
             await asyncio.sleep(0)
-        alone = turn.calls
-        while turn.portions and turn.calls < (FLUSH_NOTES_BESIDE if alone or self._next.waiting else FLUSH_NOTES):
-            _, came = turn.portions.popleft()
+        alone = done = turn.calls
+        while turn.portions and done < (FLUSH_NOTES_BESIDE if alone or self._next.waiting else FLUSH_NOTES):
+            _, work, came = turn.portions.popleft()
             if not came.done():
+                done += work
                 came.set_result(None)
                 await asyncio.sleep(0)  # the request applies it, and adds its next one
         self._open = None
         while turn.portions:  # before those that have come for the next turn meanwhile
-            subjects, _ = left = turn.portions.pop()
+            subjects, *_ = left = turn.portions.pop()
             self._next.subjects.update(dict.fromkeys(subjects))
             self._next.portions.appendleft(left)
             self._wanted.set()

@@ -31,7 +31,7 @@ from strandline.core.stream import Stream
 from strandline.errors import Overloaded, PositionWentBack, Refused, StrandlineError, TimeWentBack, Undecided
 
 PORTION_NOTES: Final = 64  # of a request, applied at once; then other calls are served
-NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work
+NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work; each time key is one
 
 Answer = TypeVar("Answer")
 Given: TypeAlias = tuple[str, Note | StrandlineError]  # a note with its stream, or why it cannot be one
@@ -115,8 +115,8 @@ class Notes:
         """
         request = _Request(count, note_at)
         answers: list[Answer] = []
-        for portion in request.portions():
-            await self._lock(portion, request)
+        for portion, work in request.portions():
+            await self._lock(portion, work, request)
             for stream, run in groupby(portion, key=itemgetter(0)):
                 notes, first = [each for _, each in run], len(answers)
                 results, durable = self._take_run(stream, notes, by, request, first)
@@ -157,7 +157,7 @@ class Notes:
             return self._apply_run(loaded, notes, by, request, first)
         return [each if isinstance(each, StrandlineError) else missing for each in notes], None
 
-    async def _lock(self, portion: Sequence[Given], request: _Request) -> None:
+    async def _lock(self, portion: Sequence[Given], work: int, request: _Request) -> None:
         """Returns when it is the turn of this request, and of calls about the streams of a portion. Why a stream is
         missing then is in the request."""
         names = dict.fromkeys(stream for stream, each in portion if isinstance(each, Note))
@@ -178,7 +178,7 @@ class Notes:
                 await asyncio.sleep(0)  # others are served
                 return
             try:
-                await self._committer.portion([Subject(Kind.STREAM, name) for name in wanted])
+                await self._committer.portion([Subject(Kind.STREAM, name) for name in wanted], work)
             except StrandlineError as error:
                 request.missing |= dict.fromkeys(wanted, as_result(error))
                 continue
@@ -294,15 +294,17 @@ class _Request:
         # By stream and writer: the places of the notes that were done before, and when and in which state it was asked.
         self._done: dict[tuple[str, str], tuple[set[int], int, object]] = {}
 
-    def portions(self) -> Iterator[Sequence[Given]]:
+    def portions(self) -> Iterator[tuple[Sequence[Given], int]]:
+        """Each portion, with its work in notes of one key."""
         portion, work = list[Given](), 0
         for place in range(self._count):
             given = self._note_at(place)
             portion.append(given)
-            work += 1 + (len(given[1].position) // NOTE_SEGMENTS if isinstance(given[1], Note) else 0)
+            note = given[1]
+            work += len(note.times) + len(note.position) // NOTE_SEGMENTS if isinstance(note, Note) else 1
             if work >= PORTION_NOTES or place == self._count - 1:
                 self._portion += 1
-                yield portion
+                yield portion, work
                 portion, work = [], 0
 
     def failures(self) -> dict[Durable, StrandlineError]:

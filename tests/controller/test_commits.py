@@ -168,7 +168,7 @@ def test_when_the_committer_ends_nobody_goes_on_waiting() -> None:
         for each in (under_way, waiting):
             with pytest.raises((StoreUnavailable, asyncio.CancelledError)):
                 await each
-        for late in (committer.turn(live.subject), committer.portion([live.subject])):
+        for late in (committer.turn(live.subject), committer.portion([live.subject], 1)):
             with pytest.raises(StoreUnavailable, match="the controller has stopped"):
                 await asyncio.wait_for(late, 5)
 

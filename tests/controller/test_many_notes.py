@@ -155,6 +155,19 @@ async def take_these(notes: Notes, given: Sequence[tuple[str, Note]]) -> list[No
     return await notes.take_all(len(given), given.__getitem__, answered, lambda error: error)
 
 
+def test_a_commit_has_fewer_notes_if_they_have_many_keys(tmp_path: Path) -> None:
+    """PostgreSQL ends a transaction in which a controller computes for too long: such a request never came through."""
+
+    async def scene(world: World) -> None:
+        notes, commits = await begin(world)
+        times = {f"k{number}": NOON for number in range(64)}
+        given = [("s", Note(writer=f"w{number}", times=times, position={"0": 1})) for number in range(64)]
+        assert all(isinstance(each, Noted) for each in await take_these(notes, given))
+        assert sum(commits.states) == 64 and max(commits.states) <= FLUSH_NOTES // 64
+
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene, FaultyCommits)
+
+
 def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> None:
     durable = 0
 
