@@ -14,8 +14,8 @@ from controller.cli.options import after_option, group_option, limit_option, nam
 from controller.cli.screen import GAP, Output, cell, listing, prints
 from controller.status.journal_text import folded, story
 from controller.wording import Times
-from strandline.client.calls import journal, journals
-from strandline.client.group_calls import group_journal
+from strandline.client.calls import describe, journal, journals
+from strandline.client.group_calls import describe_group, group_journal
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.journal import TOPICS, JournalEntry
 from strandline.wire.shapes import convert
@@ -61,7 +61,7 @@ def command(
         if search is not None:
             raise click.UsageError("--search goes with --all.")
         one_of(stream, group)
-        page, new = _of_one(client, stream, group, topic, after, limit)
+        page, new = _of_one(client, stream, group, topic, after, limit, follow)
     if not follow:
         none = "there is no such entry" if topic or search or after is not None else "nothing was told yet"
         output.show(page, lambda: _lines(page, of_all, none, output.times))
@@ -75,9 +75,23 @@ def command(
 
 
 def _of_one(
-    client: ControllerClient, stream: str | None, group: str | None, topic: str | None, after: int | None, limit: int
+    client: ControllerClient,
+    stream: str | None,
+    group: str | None,
+    topic: str | None,
+    after: int | None,
+    limit: int,
+    follow: bool,
 ) -> tuple[Page, Callable[[], Entries]]:
     """The newest entries of a stream or a group, or those after a seq; and what gives those that are new since."""
+
+    def whose() -> object:
+        """What an earlier stream or group of the name did not have."""
+        if group is not None:
+            return client.run(describe_group(group)).created_at
+        return client.run(describe(stream or "")).identity
+
+    present = whose() if follow else None
     found, omitted = _entries(client, stream, group, after or 0)
     wanted = [each for each in found if topic in (None, each["topic"])]
     shown = wanted[-limit:] if after is None else wanted[:limit]
@@ -85,8 +99,11 @@ def _of_one(
     seen = (found if is_all else shown)[-1]["seq"] if found else after or 0
 
     def new() -> Entries:
-        nonlocal seen
+        nonlocal seen, present
         found, _ = _entries(client, stream, group, seen)
+        while (now := whose()) != present:  # it was created again, and its journal begins anew
+            seen, present = 0, now
+            found, _ = _entries(client, stream, group, seen)
         seen = found[-1]["seq"] if found else seen
         return [each for each in found if topic in (None, each["topic"])]
 

@@ -14,6 +14,7 @@ from controller.cli.options import after_option, key_option, limit_option, optio
 from controller.cli.screen import MARK_HEADER, Output, listing, mark_line, mark_row, prints
 from controller.wording import Times
 from strandline.client.calls import describe, marks
+from strandline.errors import StreamRecreated
 from strandline.wire.streams import MarksPage
 
 FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
@@ -60,9 +61,12 @@ def _before_the_newest(client: ControllerClient, stream: str, key: str, limit: i
 def _follow(
     client: ControllerClient, stream: str, key: str, marked: Answered[MarksPage], after: int
 ) -> Iterator[Answered[MarksPage]]:
-    """The first marks, and each one after them. Ends with the stream."""
-    is_sealed = False
+    """The first marks, and each one after them. Ends with the stream; raises StreamRecreated if another one has its
+    name."""
+    is_sealed, identity = False, marked.value.identity
     while True:
+        if marked.value.identity != identity:
+            raise StreamRecreated(stream=stream, identity=identity, present=marked.value.identity)
         if marked.value.marks:
             after = marked.value.marks[-1].seq
             yield marked

@@ -123,3 +123,28 @@ def test_following_all_streams_shows_what_is_new_however_many_pages_it_takes(
     ).out
     kinds = [json.loads(line)["kind"] for line in out.splitlines()]
     assert kinds == ["excluded", *["included", "excluded"] * 4]
+
+
+@pytest.mark.parametrize("what", ["stream", "group"])
+def test_following_goes_on_with_the_journal_of_what_is_created_again(
+    served: Any, eventful: str, strandline: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    path, body, words = {
+        "stream": (f"/v1/streams/{eventful}", {"segments": 1}, (eventful,)),
+        "group": ("/v1/reader-groups/again", {"streams": [eventful]}, ("--group", "again")),
+    }[what]
+    if what == "group":
+        served.call("PUT", path, body)
+    shown = iter(range(2))
+
+    def create_again_or_end(_seconds: float) -> None:
+        """In place of the pause between two calls."""
+        if next(shown, None) is None:
+            raise KeyboardInterrupt
+        served.call("DELETE", path)
+        served.call("PUT", path, body)
+
+    monkeypatch.setattr(journal, "time", SimpleNamespace(sleep=create_again_or_end))
+    out = strandline("journal", *words, "--follow", "--json", "--topic", "action", "--limit", "1").out
+    kinds = [json.loads(line)["kind"] for line in out.splitlines()]
+    assert kinds[-2:] == ["created", "created"] and len(kinds) == 3

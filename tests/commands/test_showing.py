@@ -155,6 +155,23 @@ def test_following_shows_the_last_mark_of_a_stream_that_ends_between_two_calls(
     assert [json.loads(line)["time"] for line in out.splitlines()] == [NOON + 900]
 
 
+def test_following_does_not_go_on_with_another_stream_of_the_name(
+    served: Any, strandline: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = two_marks(served)
+
+    def create_again_and_describe(name: str) -> Any:
+        served.call("DELETE", f"/v1/streams/{name}")
+        served.call("PUT", f"/v1/streams/{name}", {"segments": 2, "mark_interval_ms": 0})
+        for time in range(4):
+            served.note(name, "w1", NOON + time, s0=time)
+        return describe(name)
+
+    monkeypatch.setattr(marks, "describe", create_again_and_describe)
+    done = strandline("marks", stream, "--after", "2", "--follow", "--json")
+    assert done.out == "" and f"stream '{stream}' was deleted and created again" in done.err
+
+
 def test_following_goes_on_when_the_controller_is_back(
     serve: Callable[..., Any], start: Callable[..., subprocess.Popen[str]]
 ) -> None:
