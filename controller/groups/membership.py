@@ -105,12 +105,14 @@ class Membership:
         self, name: str, positions: Positions, graphs: Graphs, moment: Moment, registration: str | None = None
     ) -> bool:
         """Registers a reader with a new epoch. It owns exactly these segments, from these positions on, even if that is
-        further back. A repeated call with the same `registration` changes nothing; returns whether it is one."""
+        further back. A repeated call with the same `registration` changes nothing but when the reader was heard last;
+        returns whether it is one."""
         self._check(positions, graphs)
+        self.time_out_silent(moment)
         before = self.readers.get(name)
         if registration is not None and before is not None and before.registration == registration:
+            self._touch(name, before, moment)
             return True
-        self.time_out_silent(moment)
         self._free(place for place, owner in list(self.owners.items()) if owner == name)
         self.epochs += 1
         self.touched.group = True

@@ -103,6 +103,11 @@ def test_a_registration_that_is_repeated_fences_nobody(group: Any) -> None:
     assert group.call("PUT", path, body)["epoch"] == 1
     kinds = [each["kind"] for each in group.call("GET", f"{GROUP}/journal")["entries"]]
     assert kinds.count("reader_registered") == 1
+    group.call("PATCH", GROUP, {"reader_timeout_ms": 100})
+    for passed, owned in ((80, {"s": {"0": 12}}), (80, {"s": {"0": 12}}), (200, {})):  # it counts as heard
+        group.pass_time(passed)
+        assert group.call("PUT", path, body)["owned"] == owned
+        assert group.call("GET", GROUP)["readers"][0]["owned"] == owned
     assert group.call("PUT", path, {**body, "registration": "second"})["epoch"] == 2
     assert "registration" in group.call("PUT", path, {**body, "registration": ""}, expect=422)["detail"]
     refused = group.call("PUT", path, {"epoch": 2, "registration": "second"}, expect=422)
