@@ -195,6 +195,10 @@ class ReaderState:
             for key, watermark in watermarks.items():
                 check_time("watermark", watermark)
                 check_key(key)
+        for stream, identity in self.identities.items():
+            check_name("stream", stream)
+            if not isinstance(identity, str):
+                raise InvalidConfig(name="identities", value=identity, wanted="the identity of each stream")
         windows: object = self.windows
         if windows is not None and not (isinstance(windows, Mapping) and "events" in windows):
             raise InvalidConfig(name="windows", value=windows, wanted="the result of EventWindows.save()")
@@ -232,12 +236,14 @@ class ReaderState:
         """Reads the text of `to_json`. Raises InvalidConfig for any other."""
         wanted = "the result of ReaderState.to_json()"
         try:
-            given = json.loads(text)
-            return cls(**given)
+            state = cls(**json.loads(text))
+            _ = state.settled  # reads the places of the events in open windows
         except (ValueError, Invalid) as error:
             wanted += f": {error}"
-        except (TypeError, AttributeError):  # other fields, or values of other types
+        except (TypeError, AttributeError, RecursionError):  # other fields, or values of other types
             pass
+        else:
+            return state
         value: object = text  # a program may give None
         raise InvalidConfig(name="state", value=value[:80] if isinstance(value, str | bytes) else value, wanted=wanted)
 

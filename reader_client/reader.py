@@ -73,6 +73,12 @@ class ReaderJobs:
         if not isinstance(kept, ReaderState | None):
             wanted = 'a ReaderState, as ReaderState.read("count.state") gives one from a file'
             raise InvalidConfig(name="state", value=kept, wanted=wanted)
+        if kept is not None and options.windows is None and _has_events(kept):
+            wanted = (
+                "that of a reader without windows: it has events of open windows, which would not come again. Create "
+                "the reader with windows, or leave them out by dataclasses.replace(state, windows=None)"
+            )
+            raise InvalidConfig(name="state", value="…", wanted=wanted)
         self.window: GroupWindow | None = None
         self.late = LateEvents()
         self.fenced = 0
@@ -152,7 +158,8 @@ class ReaderJobs:
         others = [each for each in described.readers if each.reader != self.reader]
         if self._is_only and any(each.owned for each in others):
             self._log.shared()
-        lacks_state = self.options.windows is not None and self._state is None and self.options.recall is None
+        has_none = self._state is None or self._state.windows is None  # of the events in open windows
+        lacks_state = self.options.windows is not None and has_none and self.options.recall is None
         if lacks_state and not others and described.start == "head":  # another reader may have it
             read = {name: each.position for name, each in answer.window.streams.items() if not each.end_of_stream}
             self._log.check_state(read, heads)

@@ -209,7 +209,11 @@ def test_what_does_not_go_together_is_refused(written: Any) -> None:
             with pytest.raises(InvalidConfig, match="windows"):
                 call()
     begins = '{"positions": {}, "watermarks": {}, '
-    for wrong in (f'{begins}"windows": 5}}', f'{begins}"windows": {{}}}}', f'{begins}"more": 5}}', None, 5):
+    wrong_fields = (
+        *('"windows": 5', '"windows": {}', '"windows": {"events": 5}', '"windows": {"events": [[{"bytes": "?"}]]}'),
+        *('"identities": 5', '"identities": {"s": 5}', f'"windows": {"[" * 100_000}', '"more": 5'),
+    )
+    for wrong in (*(f"{begins}{field}}}" for field in wrong_fields), None, 5):
         with pytest.raises(InvalidConfig, match="state cannot be"):
             ReaderState.from_json(wrong)  # type: ignore[arg-type]  # what is refused is the wrong type too
 
@@ -308,6 +312,8 @@ def test_a_state_of_another_group_or_of_a_stream_that_was_created_again_is_refus
     with reading(written, group, **options(windows)) as reader:
         take(reader, windows, 7)
         state = ReaderState.from_json(reader.save().to_json())
+    with pytest.raises(InvalidConfig, match="events of open windows"), reading(written, group, state=state):
+        pass
 
     def refused(error: type[Exception], told: str) -> None:
         for again in ({"state": state}, {"recall": lambda stream, segment: state}):

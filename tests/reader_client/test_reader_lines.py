@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reader_client import EventReader, ReaderGroup, Tumbling
+from reader_client import EventReader, ReaderGroup, ReaderState, Tumbling
 from strandline.logs import Event
 from strandline.logs.errors import NotInLog
 from strandline.logs.sqlite import SqliteLog
@@ -139,10 +140,16 @@ def test_windows_that_go_on_without_their_state_say_so(
     assert lines() == []
     assert starts("state")[0] == 10
     assert lines() == []
-    (tmp_path / "state").unlink()
+    state = tmp_path / "state"
+    kept = ReaderState.read(state)
+    state.unlink()
     starts("state")
     (line,) = lines()
     assert f"reader 'r1' of group {group!r} goes on at {world.stream}/0, offset" in line and "state file" in line
+    assert kept is not None
+    replace(kept, windows=None).write(state)
+    starts("state")
+    assert len(lines()) == 2 and "without a state from before" in lines()[1]
 
 
 def test_windows_of_a_group_that_others_read_too_say_so(
