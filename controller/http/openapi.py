@@ -17,7 +17,7 @@ from msgspec import NODEFAULT, UNSET
 from controller.http import bodies
 from controller.http.shapes import JsonSchema, ShapedRoute
 from strandline.limits import KEYS_PER_STREAM, NOTES_PER_REQUEST
-from strandline.wire.shapes import Epoch, Name, Offsets, Time
+from strandline.wire.shapes import Epoch, Key, Name, Offsets, Time
 
 CONTRACT_VERSION: Final = "1.0.0"  # of the HTTP API; docs/decisions/0108 says when it is raised
 
@@ -25,7 +25,7 @@ _TEMPLATE: Final = "#/components/schemas/{name}"
 
 _NAME: Final = msgspec.json.schema(Name)
 _TIME: Final = msgspec.json.schema(Time)
-_TIMES: Final[JsonSchema] = {"type": "object", "maxProperties": KEYS_PER_STREAM, "additionalProperties": _TIME}
+_TIMES: Final = {**msgspec.json.schema(dict[Key, Time]), "maxProperties": KEYS_PER_STREAM}
 _EPOCH: Final = {**msgspec.json.schema(Epoch), "type": ["integer", "null"]}
 
 

@@ -230,7 +230,7 @@ class NoteResults(msgspec.Struct, frozen=True):
             msgspec.Raw,
             Meta(
                 extra_json_schema={
-                    "oneOf": [
+                    "anyOf": [
                         {"$ref": f"#/components/schemas/{name}"} for name in ("NoteReply", "KeyedNoteReply", "Problem")
                     ]
                 }
