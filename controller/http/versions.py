@@ -26,12 +26,12 @@ VERSIONED: Final[dict[int | str, dict[str, Any]]] = {
         }
     }
 }
-WELL_MADE: Final = re.compile(r"[0-9a-zA-Z]{1,32}-[0-9]{1,19}")
+_WELL_MADE: Final = re.compile(r"[0-9a-zA-Z]{1,32}-[0-9]{1,19}")
 SEEN_HEADER: Final = {
     "name": SEEN,
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "pattern": f"^{WELL_MADE.pattern}$"},
+    "schema": {"type": "string", "pattern": f"^{_WELL_MADE.pattern}$"},
     "description": "the newest `Strandline-Version` that the caller got: no controller shows it an older state",
 }
 _SEEN: Final = SEEN.lower().encode()
@@ -48,7 +48,7 @@ async def catch_up(controller: Controller, stream: str, seen: str | None) -> Non
     InvalidParameter for a version that no answer had."""
     if seen is None:
         return
-    if not WELL_MADE.fullmatch(seen):
+    if not _WELL_MADE.fullmatch(seen):
         raise InvalidParameter(name=SEEN, value=seen, wanted="it is the Strandline-Version of an answer")
     await controller.reading.catch_up(stream, seen.encode())
 

@@ -301,7 +301,7 @@ class _Request:
             given = self._note_at(place)
             portion.append(given)
             note = given[1]
-            work += len(note.times) + len(note.position) // NOTE_SEGMENTS if isinstance(note, Note) else 1
+            work += max(1, len(note.times)) + len(note.position) // NOTE_SEGMENTS if isinstance(note, Note) else 1
             if work >= PORTION_NOTES or place == self._count - 1:
                 self._portion += 1
                 yield portion, work
