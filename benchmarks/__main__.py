@@ -36,10 +36,8 @@ from benchmarks.servers import ROOT, scratch
 
 TURNS: Final = 5  # of the loop, each time
 STEPS: Final = 200_000  # through memory, each time
-MUCH, LITTLE = (
-    1 << 22,
-    1 << 11,
-)  # places of eight bytes: 32 MiB, which no core has for itself, and 16 KiB, which each has
+MUCH: Final = 1 << 22  # places of eight bytes: 32 MiB, which no core has for itself
+LITTLE: Final = 1 << 11  # 16 KiB, which each has
 END_DEADLINE_S: Final = 20  # in which a part ends what it started
 
 

@@ -26,9 +26,9 @@ class NoteBody(Strict, frozen=True):
     writer: Name | UnsetType = UNSET
     position: Offsets | UnsetType = UNSET
     time: Time | UnsetType = UNSET
-    times: dict[str, int] | UnsetType = UNSET
+    times: dict[Key, Time] | UnsetType = UNSET
     epoch: Epoch | UnsetType | None = UNSET
-    newest: Time | dict[str, int] | UnsetType | None = UNSET
+    newest: Time | dict[Key, Time] | UnsetType | None = UNSET
     stream: Name | UnsetType = UNSET
     notes: list[NoteBody] | UnsetType = UNSET
 
