@@ -25,6 +25,7 @@ from controller.streams.time_index import TimeIndexes
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
 from strandline.core.time_index import bound_at
 from strandline.core.window import TimeWindow
 from strandline.core.writer import WriterState
@@ -37,7 +38,7 @@ class GroupStanding(StrEnum):
     """Whether a stream counts in a group's watermark, and if not, why."""
 
     COUNTED = "counted"
-    IDLE = "idle"  # left out: the group has read all marks, and all writers are idle, closed or silent for too long
+    IDLE = "idle"  # left out: the group has read all that was noted, and all writers are idle, closed or long silent
     SET_ASIDE = "set_aside"  # left out: the same, but some writers are excluded, so the group's window is incomplete
     ENDED = "ended"  # left out: sealed and read to its end
 
@@ -165,21 +166,28 @@ class StreamViews:
         return entries[0].time if entries and entries[0].offset <= offset else None
 
     def _standing(self, loaded: LoadedStream, position: Cut, idle_timeout_ms: int | None) -> GroupStanding:
-        """Whether a stream that goes on counts in the watermark of a group at this position, and if not, why."""
-        writers, forgotten = loaded.stream.writers.values(), loaded.stream.remainders.values()
-        if not all(chain.last is None or chain.last.cut.le(position) for chain in loaded.chains.values()):
-            return GroupStanding.COUNTED
+        """Whether a stream that goes on counts in the watermark of a group at this position, and if not, why.
+
+        It counts until the group has read all that is known of it: what its writers wrote before they left is not late.
+        """
+        stream = loaded.stream
+        standing = self._at_rest(stream, idle_timeout_ms)
+        return standing if standing in LEFT_OUT_IDLE and stream.is_read(position) else GroupStanding.COUNTED
+
+    def _at_rest(self, stream: Stream, idle_timeout_ms: int | None) -> GroupStanding:
+        """How a stream stands whose writers have left or are silent; COUNTED if somebody is there."""
+        writers, forgotten = stream.writers.values(), stream.remainders.values()
         if idle_timeout_ms is not None and (writers or forgotten):
             now = self._clock.now()
-            silent_ms = [loaded.stream.silent_ms(each, now) for each in writers]
-            silent_ms += [loaded.stream.silent_ms(each, now) for each in forgotten]
+            silent_ms = [stream.silent_ms(each, now) for each in writers]
+            silent_ms += [stream.silent_ms(each, now) for each in forgotten]
             if min(silent_ms) >= idle_timeout_ms:
                 return GroupStanding.IDLE
         if not writers and not any(each.closed for each in forgotten):
             return GroupStanding.COUNTED
         stands = GroupStanding.IDLE
         for writer in writers:  # the first writer that is neither excluded nor at rest decides
-            for state in loaded.stream.states(writer).values():
+            for state in stream.states(writer).values():
                 if state is WriterState.EXCLUDED:
                     stands = GroupStanding.SET_ASIDE
                 elif state not in _AT_REST:

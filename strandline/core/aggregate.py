@@ -371,9 +371,11 @@ class Aggregate:
 
     # -- marks ---------------------------------------------------------------------------------------------------
 
-    def make(self, time: int, now: int) -> Mark:
-        """Makes the mark at `time`, which must be above the last mark's."""
+    def make(self, time: int, now: int, end: Cut | None = None) -> Mark:
+        """Makes the mark at `time`, which must be above the last mark's. The last mark of all has the log's `end`."""
         mark = self._mark(time, now, self._contributions.take(time), keep=True)
+        if end is not None and not end.le(mark.cut):
+            mark = replace(mark, cut=mark.cut.join(end), upper=self._greatest_time(mark.upper), newest=None)
         self._make_last(mark)
         self._after_mark(mark, now)
         return mark
@@ -434,6 +436,10 @@ class Aggregate:
                 if not self._sharing.is_alone(writer.position, contributed, reached):
                     upper = noted
         return upper
+
+    def _greatest_time(self, known: int) -> int:
+        """The greatest time that anybody noted, at least the known one."""
+        return max([known, *(time for _, each in self._holding() if (time := each.greatest_time) is not None)])
 
     def _newest(self, time: int, given: list[Gathered], *, keep: bool) -> int | None:
         """The greatest `newest` of all contributions and the last mark; None if a contribution lacks it.

@@ -366,7 +366,11 @@ class Stream:
         return self.head
 
     def seal(self, final: Mapping[str, int], now: int) -> list[Mark]:
-        """Ends the stream: closes its writers and appends the last marks, without regard to `min_writers`."""
+        """Ends the stream: closes its writers and appends the last marks, without regard to `min_writers`.
+
+        The time of a last mark is above that of writers which were behind, and had written more than they noted. So its
+        cut is the end of the log.
+        """
         now = self._moment(now)
         self._check_finals(final)
         if self.sealed:
@@ -378,12 +382,12 @@ class Stream:
         for writer in self.writers.values():
             writer.close(None if writer.lost else writer.epoch, now)
             self._update_writer(writer, now)
+        changed = self.graph.seal_all(ends | dict(final))
         marks = []
         for key, aggregate in sorted(self._aggregates.items()):
             peak = peaks[key]
             if peak is not None and (aggregate.last is None or peak > aggregate.last.time):
-                marks.append(self._append(aggregate, peak, now))
-        changed = self.graph.seal_all(ends | dict(final))
+                marks.append(self._append(aggregate, peak, now, end=self.graph.end))
         self.sealed = True
         self._changes.segments.update((segment.id, segment) for segment in changed)
         self._changes.stream = self._changes.settings = True
@@ -438,6 +442,16 @@ class Stream:
             forget_after_ms = self.config.forget_after_ms
             return holder_of_rest(aggregate, self.writers, forget_after_ms, now, lambda each: self.silent_ms(each, now))
         return holder
+
+    def is_read(self, position: Cut) -> bool:
+        """Whether all that is known to be in the log lies below a position: what a sealed stream has, what writers
+        noted, and what marks cover, which forgotten writers noted too."""
+        if self.sealed:
+            end = self.graph.end
+            return end is not None and end.le(position)
+        if not all(mark.cut.le(position) for mark in self.last_marks.values()):
+            return False
+        return all(writer.position.le(position) for writer in self.writers.values())
 
     def have_noted(self, key: str) -> int:
         """How many writers have noted in a key, forgotten ones too."""
@@ -795,9 +809,9 @@ class Stream:
                 marks.append(self._append(aggregate, time if rest is None else max(time, rest.time), now))
         return marks
 
-    def _append(self, aggregate: Aggregate, time: int, now: int) -> Mark:
+    def _append(self, aggregate: Aggregate, time: int, now: int, *, end: Cut | None = None) -> Mark:
         """Makes one mark, and handles the writers that it timed out."""
-        mark = aggregate.make(time, now)
+        mark = aggregate.make(time, now, end)
         self._changes.marks.append(mark)
         self._forgetting.to_check.add(aggregate.key)
         for name in sorted(aggregate.timed_out):

@@ -278,7 +278,7 @@ class NaiveCalls(NaiveStream):
         for key, peak in sorted(peaks.items()):
             last = self.last_time(key)
             if peak is not None and (last is None or peak > last):
-                made.append(self.append(key, peak, now))
+                made.append(self.append(key, peak, now, end=self.final))
         self.sealed = True
         return made
 

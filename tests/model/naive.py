@@ -230,8 +230,9 @@ class NaiveStream:
 
     # -- marks ---------------------------------------------------------------------------------------------------
 
-    def mark(self, key: str, time: int, now: int) -> NaiveMark:
-        """What a mark at `time` says: everyone's contribution, whatever their role."""
+    def mark(self, key: str, time: int, now: int, end: Offsets | None = None) -> NaiveMark:
+        """What a mark at `time` says: everyone's contribution, whatever their role. A sealed stream's last mark has all
+        up to its `end`, of which nobody need have noted how new it is."""
         last = self.marks[key][-1] if self.marks.get(key) else None
         cuts: list[Offsets] = [self.last_cut(key)]
         contributed: list[int] = [time]
@@ -249,6 +250,8 @@ class NaiveStream:
             if writer not in self.gone and (cut or known is not None):
                 newest.append(known)
         cut = join(cuts)
+        if end is not None and join([cut, end]) != cut:
+            cut, newest, contributed = join([cut, end]), [None], [*contributed, *self.noted_by_anyone(key)]
         return NaiveMark(
             seq=last.seq + 1 if last else 1,
             time=time,
@@ -303,8 +306,8 @@ class NaiveStream:
         value = writer.value(key)
         return value is None or value < time
 
-    def append(self, key: str, time: int, now: int) -> NaiveMark:
-        mark = self.mark(key, time, now)
+    def append(self, key: str, time: int, now: int, end: Offsets | None = None) -> NaiveMark:
+        mark = self.mark(key, time, now, end)
         self.marks.setdefault(key, []).append(mark)
         for writer in self.ever_held(key):
             writer.story.setdefault(key, []).append(("mark", time, -1))
