@@ -12,6 +12,7 @@ that depends on the window and the marks alone, so a restart and a replay go by 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -25,7 +26,7 @@ from strandline.core.incomplete import Completeness, OnIncomplete, names
 from strandline.errors import WritersLeftOut
 from strandline.limits import PAGE_ENTRIES
 from strandline.paced_log import PacedLog
-from strandline.wire.groups import GroupWindow, KeyWindow
+from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
 
 NOBODY: Final[LeftOut] = {}
 
@@ -56,7 +57,7 @@ class PassedMarks:
             for key, bounds in each.keys.items():
                 place = stream, key
                 marks = self._marks.setdefault(place, _Marks(*place, self._policy, self._page_marks))
-                found = yield from marks.upto(bounds, window.watermarks.get(key), ended=each.end_of_stream)
+                found = yield from marks.upto(bounds, each, window.watermarks.get(key))
                 if self._policy is OnIncomplete.FAIL:
                     if found.there and not marks.complete_follows:
                         marks.ask_again()
@@ -111,10 +112,10 @@ class _Marks:
     def _new(self) -> Completeness:
         return Completeness(self._stream, self._policy)
 
-    def upto(self, bounds: KeyWindow, watermark: int | None, *, ended: bool) -> Job[Completeness]:
-        """The marks up to the bound of a group's window, of which the group's `watermark` is that of all streams."""
+    def upto(self, bounds: KeyWindow, stream: StreamWindow, watermark: int | None) -> Job[Completeness]:
+        """The marks up to the bound of a group's window in this stream; the group's `watermark` is that of all."""
         here = self._new()
-        if bounds.lower is None or ended:  # an ended stream has all that it will ever have
+        if bounds.lower is None or stream.end_of_stream:  # an ended stream has all that it will ever have
             return here
         if bounds.complete:
             here.pass_mark(bounds.lower)
@@ -122,13 +123,12 @@ class _Marks:
         if bounds.lower != self._lower:
             yield from self._fetch(bounds.lower)
             self._lower = bounds.lower
-        if self._here.left_out:
+        if not stream.set_aside or watermark is None:
             return self._here
+        # The group goes on without the stream: who was excluded after the last mark is left out as well.
         self.complete_follows = False
-        # The marks are complete: the group goes on without the stream, since its other writers are excluded.
-        here.pass_mark(bounds.lower)
-        if watermark is not None:
-            here.pass_mark(watermark, complete=False)
+        here = deepcopy(self._here)
+        here.pass_mark(watermark, {*here.left_out, *stream.set_aside})
         return here
 
     def ask_again(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.clock import Clock
 from controller.commit.group_commit import Committer
@@ -38,20 +38,19 @@ class GroupStanding(StrEnum):
     """Whether a stream counts in a group's watermark, and if not, why."""
 
     COUNTED = "counted"
-    IDLE = "idle"  # left out: the group has read all that was noted, and all writers are idle, closed or long silent
-    SET_ASIDE = "set_aside"  # left out: the same, but some writers are excluded, so the group's window is incomplete
+    IDLE = "idle"  # left out: the group has read all that was noted, and no writer is there that counts
     ENDED = "ended"  # left out: sealed and read to its end
 
 
-LEFT_OUT_IDLE: Final = (GroupStanding.IDLE, GroupStanding.SET_ASIDE)
-
-
 class GroupPlace(Struct, frozen=True):
-    """A group's place in a stream: its position, the window of each key there, and whether the stream counts."""
+    """A group's place in a stream: its position, the window of each key there, and whether the stream counts. Where it
+    is left out as idle, `set_aside` has the writers that an operator excluded: without them, the group's window is
+    incomplete."""
 
     position: Mapping[str, int]
     windows: Mapping[str, TimeWindow]
     standing: GroupStanding
+    set_aside: tuple[str, ...] = ()
 
 
 class StreamQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,16 +123,15 @@ class StreamViews:
         newest = chain.last.time if chain is not None and chain.last is not None else None
         place = None
         if windows:
-            standing = GroupStanding.ENDED
+            place = GroupPlace(frontier, windows, GroupStanding.ENDED)
             if not windows[DEFAULT_KEY].end_of_stream:
-                standing = self._standing(loaded, position, question.idle_timeout_ms)
-            if standing in LEFT_OUT_IDLE and question.goes_to:
+                place = self._place(loaded, position, place, question)
+            if place.standing is GroupStanding.IDLE and question.goes_to:
                 loaded = await self._streams.in_turn(stream)
                 loaded.check_identity(question.identity)
-                standing = self._standing(loaded, position, question.idle_timeout_ms)
-                if standing in LEFT_OUT_IDLE and loaded.stream.let_pass(question.goes_to):
+                place = self._place(loaded, position, place, question)
+                if place.standing is GroupStanding.IDLE and loaded.stream.let_pass(question.goes_to):
                     await self._committer.join(loaded)
-            place = GroupPlace(frontier, windows, standing)
         return StreamView(
             identity=loaded.origin.identity,
             graph=loaded.stream.graph,
@@ -165,31 +163,34 @@ class StreamViews:
         entries, _ = await self._indexing.time_index(stream, segment, DEFAULT_KEY, offset, None, 1)
         return entries[0].time if entries and entries[0].offset <= offset else None
 
-    def _standing(self, loaded: LoadedStream, position: Cut, idle_timeout_ms: int | None) -> GroupStanding:
-        """Whether a stream that goes on counts in the watermark of a group at this position, and if not, why.
+    def _place(self, loaded: LoadedStream, position: Cut, place: GroupPlace, question: StreamQuestion) -> GroupPlace:
+        """The place in a stream that goes on: whether it counts in the watermark of a group at this position.
 
         It counts until the group has read all that is known of it: what its writers wrote before they left is not late.
         """
         stream = loaded.stream
-        standing = self._at_rest(stream, idle_timeout_ms)
-        return standing if standing in LEFT_OUT_IDLE and stream.is_read(position) else GroupStanding.COUNTED
+        set_aside = self._absent(stream, question.idle_timeout_ms)
+        if set_aside is None or not stream.is_read(position):
+            return structs.replace(place, standing=GroupStanding.COUNTED, set_aside=())
+        return structs.replace(place, standing=GroupStanding.IDLE, set_aside=tuple(sorted(set_aside)))
 
-    def _at_rest(self, stream: Stream, idle_timeout_ms: int | None) -> GroupStanding:
-        """How a stream stands whose writers have left or are silent; COUNTED if somebody is there."""
+    def _absent(self, stream: Stream, idle_timeout_ms: int | None) -> list[str] | None:
+        """The excluded writers of a stream whose other writers have left, or are silent for too long; None if somebody
+        is there."""
         writers, forgotten = stream.writers.values(), stream.remainders.values()
         if idle_timeout_ms is not None and (writers or forgotten):
             now = self._clock.now()
             silent_ms = [stream.silent_ms(each, now) for each in writers]
             silent_ms += [stream.silent_ms(each, now) for each in forgotten]
             if min(silent_ms) >= idle_timeout_ms:
-                return GroupStanding.IDLE
+                return []
         if not writers and not any(each.closed for each in forgotten):
-            return GroupStanding.COUNTED
-        stands = GroupStanding.IDLE
-        for writer in writers:  # the first writer that is neither excluded nor at rest decides
-            for state in stream.states(writer).values():
-                if state is WriterState.EXCLUDED:
-                    stands = GroupStanding.SET_ASIDE
-                elif state not in _AT_REST:
-                    return GroupStanding.COUNTED
-        return stands
+            return None
+        excluded = []
+        for writer in writers:
+            states = stream.states(writer).values()
+            if WriterState.EXCLUDED in states:
+                excluded.append(writer.name)
+            elif any(state not in _AT_REST for state in states):
+                return None
+        return excluded

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
-from controller.groups.stream_views import LEFT_OUT_IDLE, GroupPlace, GroupStanding, StreamQuestion, StreamView
+from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView
 from strandline.core.coalesce import OnAllIdle, combine, holder
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import lag
@@ -39,7 +39,7 @@ def left_behind(combined: Combined, views: Mapping[str, StreamView]) -> dict[str
     """The idle streams without which the group would go on, and do not know yet how far, by key."""
     further: dict[str, dict[str, int]] = {}
     for stream in combined.left_out:
-        if combined.places[stream].standing in LEFT_OUT_IDLE:
+        if combined.places[stream].standing is GroupStanding.IDLE:
             for key, time in combined.watermarks.items():
                 known = combined.bounds[stream].get(key), views[stream].passed.get(key)
                 if time is not None and all(each is None or time > each for each in known):
@@ -86,7 +86,7 @@ def combined_of(membership: Membership, views: Mapping[str, StreamView]) -> Comb
 def _stream_window(place: GroupPlace, newest: int | None, now: int) -> StreamWindow:
     default = place.windows[DEFAULT_KEY]
     behind = lag(default.lower, newest, now)
-    counts = place.standing is not GroupStanding.SET_ASIDE
+    counts = not place.set_aside
     return StreamWindow(
         lower=default.lower,
         upper=default.upper,
@@ -96,4 +96,5 @@ def _stream_window(place: GroupPlace, newest: int | None, now: int) -> StreamWin
         behind_ms=behind.behind_ms,
         position=place.position,
         keys={key: KeyWindow(each.lower, each.upper, each.complete and counts) for key, each in place.windows.items()},
+        set_aside=place.set_aside,
     )

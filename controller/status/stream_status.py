@@ -275,10 +275,10 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: To
     of_key, cadence = writers.by_key.get(key, _NOBODY), counts.cadences.get(key, NO_CADENCE)
     chain, peak, held = loaded.chains.get(key), of_key.peak, counts.held.get(key)
     mark = chain.last if chain is not None else None
-    excluded = () if mark is None else mark.excluded
     rest = stream.resting(now) if key == DEFAULT_KEY else None
     resting = rest.time if rest is not None else None
-    time = greatest(resting, mark.time if mark is not None else None)
+    reached = mark if rest is None else rest  # time, and whom it leaves out, are said of one mark
+    time, excluded = (None, ()) if reached is None else (reached.time, reached.excluded)
     holder = None if sealed else stream.held_by(key, now)
     # A writer holds others back if another writer has noted a later time.
     holds = holder is not None and peak is not None and (holder.time is None or holder.time < peak)

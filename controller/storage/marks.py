@@ -159,12 +159,12 @@ class StoredMarks:
         return self.some([seq])[0]
 
     def around(self, time: int) -> tuple[Mark | None, Mark | None]:
-        """The newest mark at or before a time, and the oldest one at or after it."""
-        return self._one(_FLOOR, time), self._one(_CEILING, time)
-
-    def complete(self, time: int) -> Mark | None:
-        """The oldest mark at or after a time that leaves nobody out."""
-        return self._one(_COMPLETE, time)
+        """The newest mark at or before a time, and the oldest one at or after it that leaves nobody out, if there is
+        one: else the oldest."""
+        ceiling = self._one(_CEILING, time)
+        if ceiling is not None and not ceiling.complete:
+            ceiling = self._one(_COMPLETE, time) or ceiling
+        return self._one(_FLOOR, time), ceiling
 
     def start(self, time: int) -> Mark | None:
         """The last mark whose newest is known and below a time."""

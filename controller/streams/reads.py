@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from controller.clock import Clock
@@ -18,7 +18,7 @@ from controller.streams.registry import Streams
 from strandline.core.aggregate import Holder
 from strandline.core.chain import NO_SIDES, Sides, sides_among
 from strandline.core.config import TimeDomain
-from strandline.core.cut import NOTHING, Cut
+from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, check_key, position_cut
 from strandline.core.segment import SegmentGraph
@@ -32,37 +32,50 @@ REST_ANSWER_MS: Final = 1_000  # how often a waiting reader of a stream at rest 
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How far a stream has come, seen from a time. `there`: everything older than it is; `complete`: of every writer.
+class MarksAround:
+    """The marks around a time, the cut at which reading from that time begins, and what is said of that time.
 
-    `reached` and `excluded` are the time of the newest mark, or of the idle advance, and whom that leaves out. `holder`
-    holds time back unless it is there.
+    All of it is said of one mark: the ceiling, else the newest one, or the idle advance. The ceiling is the oldest mark
+    at or after the time that leaves nobody out; where each leaves somebody out, the oldest.
     """
 
-    there: bool
-    complete: bool
-    reached: int | None
-    excluded: tuple[str, ...]
-    holder: Holder | None
-    sealed: bool
-
-    def with_complete(self, mark: Mark) -> Standing:
-        """The same, with a complete mark that reaches the time. It may have been made since."""
-        if self.reached is not None and mark.time <= self.reached:
-            return replace(self, complete=True)
-        return replace(self, complete=True, reached=mark.time, excluded=mark.excluded)
-
-
-@dataclass(frozen=True, slots=True)
-class MarksAround:
-    """The marks around a time, the cut at which reading from that time begins, and how far the stream has come."""
-
+    time: int
     floor: Mark | None
     ceiling: Mark | None
+    newest: Mark | None
     start: Cut
     exact: bool
     graph: SegmentGraph
-    standing: Standing
+    sealed: bool
+    holds: Holder | None  # who holds time back in memory
+
+    @property
+    def _mark(self) -> Mark | None:
+        return self.newest if self.ceiling is None else self.ceiling
+
+    @property
+    def there(self) -> bool:
+        """Whether everything older than the time is there."""
+        return self.sealed or (self._mark is not None and self._mark.time >= self.time)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is there, of every writer."""
+        return self.there and not self.excluded
+
+    @property
+    def reached(self) -> int | None:
+        """The time to which the stream has come, without those `excluded`."""
+        return None if self._mark is None else self._mark.time
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        return () if self._mark is None else self._mark.excluded
+
+    @property
+    def holder(self) -> Holder | None:
+        """Who holds time back, unless it is there."""
+        return None if self.there else self.holds
 
 
 class Reads:
@@ -206,12 +219,11 @@ class Reads:
             left = deadline - loop.time()
             loaded = await self._streams.get(stream)
             next_mark = loaded.next_mark(key)  # before the marks are read: one that is made meanwhile ends the wait
-            standing = self._standing(loaded, key, time)
-            is_over = left <= 0 or standing.sealed or self.stopping.done()
-            if found is None or is_over or standing.there:
-                found = await self._around(loaded, key, time, standing)
-                is_enough = found.standing.complete or (found.standing.there and allow_incomplete)
-                if is_over or is_enough:
+            newest = self._newest(loaded, key)
+            is_over = left <= 0 or loaded.sealed or self.stopping.done()
+            if found is None or is_over or (newest is not None and newest.time >= time):
+                found = await self._around(loaded, key, time, newest)
+                if is_over or found.complete or (found.there and allow_incomplete):
                     return found
             if loaded.stream.config.time_domain is TimeDomain.INGESTION:
                 left = min(left, REST_ANSWER_MS / 1000)  # time may move without a mark
@@ -221,30 +233,23 @@ class Reads:
             finally:
                 self.waiting -= 1
 
-    def _standing(self, loaded: LoadedStream, key: str, time: int) -> Standing:
-        """How far a stream has come, by its newest mark or its idle advance. An older mark may be complete."""
-        now = self._clock.now()
+    def _newest(self, loaded: LoadedStream, key: str) -> Mark | None:
+        """The newest mark of a key, or its idle advance."""
         chain = loaded.chains.get(key)
-        newest = self._resting(loaded, key) or (chain.last if chain is not None else None)
-        reached = newest.time if newest is not None else None
-        excluded = newest.excluded if newest is not None else ()
-        there = loaded.sealed or (reached is not None and reached >= time)
-        holder = None if there else loaded.stream.held_by(key, now)
-        return Standing(there, there and not excluded, reached, excluded, holder, loaded.sealed)
+        return self._resting(loaded, key) or (chain.last if chain is not None else None)
 
-    async def _around(self, loaded: LoadedStream, key: str, time: int, standing: Standing) -> MarksAround:
+    async def _around(self, loaded: LoadedStream, key: str, time: int, newest: Mark | None) -> MarksAround:
         """The stored marks around a time. They are as new as what is known of the stream, or newer."""
-        graph, head = loaded.stream.graph, loaded.stream.head
-        seeks_complete = standing.there and not standing.complete
-        floor, ceiling, start, complete = await self._store.read(_around, loaded.name, key, time, seeks_complete)
-        if complete is not None:
-            standing = standing.with_complete(complete)
+        graph, head, sealed = loaded.stream.graph, loaded.stream.head, loaded.sealed
+        holds = loaded.stream.held_by(key, self._clock.now())
+        floor, ceiling, start = await self._store.read(_around, loaded.name, key, time)
         if start is not None:
-            return MarksAround(floor, ceiling, start.cut.join(head), True, graph, standing)
-        if head:
-            return MarksAround(floor, ceiling, head, True, graph, standing)
-        begins = floor.cut if floor is not None else NOTHING
-        return MarksAround(floor, ceiling, begins, floor is None, graph, standing)
+            begins, exact = start.cut.join(head), True
+        elif head or floor is None:
+            begins, exact = head, True
+        else:
+            begins, exact = floor.cut, False
+        return MarksAround(time, floor, ceiling, newest, begins, exact, graph, sealed, holds)
 
     async def timeline(self, stream: str, key: str, since: int, most: int) -> list[MadeMark] | None:
         """When the marks since a time were made, and their times, oldest first; None if they are more than `most`."""
@@ -324,12 +329,12 @@ def _between(connection: StoreConnection, stream: str, key: str, first: int, las
 
 
 def _around(
-    connection: StoreConnection, stream: str, key: str, time: int, seeks_complete: bool
-) -> tuple[Mark | None, Mark | None, Mark | None, Mark | None]:
-    """The marks before and after a time, the one from which to read, and, if it is sought, the first complete one."""
+    connection: StoreConnection, stream: str, key: str, time: int
+) -> tuple[Mark | None, Mark | None, Mark | None]:
+    """The marks before and after a time, and the one from which to read."""
     with connection.begin():
         marks = StoredMarks(connection, stream, key)
-        return *marks.around(time), marks.start(time), marks.complete(time) if seeks_complete else None
+        return *marks.around(time), marks.start(time)
 
 
 def _older_sides(

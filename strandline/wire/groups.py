@@ -94,7 +94,8 @@ class KeyWindow(msgspec.Struct, frozen=True):
 
 class StreamWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):
     """A group's window in one of its streams: the bounds of the key "", and of every key in `keys`. `complete`: the
-    mark that gave `lower` left no writer out, and the stream is not left out because its writers were excluded."""
+    mark that gave `lower` left no writer out, and nobody is `set_aside`: an excluded writer of a stream that the group
+    leaves out as idle."""
 
     lower: Time | None
     upper: Time | None
@@ -104,6 +105,7 @@ class StreamWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):
     behind_ms: int | None
     position: Offsets
     keys: Mapping[str, KeyWindow]
+    set_aside: tuple[str, ...] = ()
 
 
 class GroupWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):

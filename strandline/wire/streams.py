@@ -104,9 +104,11 @@ class MarksAt(msgspec.Struct, frozen=True, kw_only=True):
     """The marks around a time, and `start`, where reading from that time begins. Unless `exact`, an event at or after
     the time may lie below the start.
 
-    `there`: every event older than the time lies below a mark, or the stream is `sealed`. `complete`: no writer was
-    left out there. `reached` is the time of the newest mark, or the one that an ingestion stream at rest has reached,
-    and `excluded` whom that leaves out. `held_by` is null once it is there.
+    `ceiling` is the oldest mark at or after the time that leaves nobody out; where each leaves somebody out, the
+    oldest. What follows is said of it alone, or of the newest mark if there is no ceiling yet. `there`: every event
+    older than the time lies below its cut, or the stream is `sealed`. `complete`: no writer is left out. `reached` is
+    its time, or the one that an ingestion stream at rest has reached, and `excluded` whom it leaves out. `held_by` is
+    null once everything is there.
     """
 
     floor: WireMark | None

@@ -60,14 +60,15 @@ def test_a_mark_without_a_lost_writer_is_enough_only_if_that_is_allowed(controll
 
     found = allowed.result(60).json()
     assert (found["there"], found["complete"], found["excluded"]) == (True, False, ["lost"])
-    # A complete mark of the past counts though the newest is not.
-    assert (at(controller, 100)["complete"], at(controller, 100)["excluded"]) == (True, ["lost"])
+    # A complete mark of the past counts though the newest is not, and all that is said then is said of that mark.
+    assert [at(controller, 100)[name] for name in ("complete", "excluded", "reached")] == [True, [], 100]
     assert (at(controller, 101)["there"], at(controller, 101)["complete"]) == (True, False)
     assert not wanting.done()
     controller.note("lost", 600, {"0": 2})  # it is back, and says that it wrote nothing older since
     controller.note("alive", 700, {"1": 2})
     found = wanting.result(60).json()
     assert (found["there"], found["complete"], found["reached"]) == (True, True, 600)
+    assert found["ceiling"]["cut"] == {"0": 2, "1": 2}, "not that of the mark before, which lacks what was lost"
 
 
 def test_a_wait_ends_with_its_stream_which_has_everything_when_sealed_and_nothing_when_deleted(controller: Any) -> None:

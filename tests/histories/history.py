@@ -138,6 +138,7 @@ class History:
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
+        self.asking = Random(self.seed)  # of its own: what is asked changes nothing
         self.now_ms = 0.0
         self.loses_writers = self.random.random() < 0.3
         self.path = self.folder / "s.log"
@@ -559,6 +560,20 @@ class History:
                     continue
                 if event.time < checked.time and event.offset >= checked.cut.offsets.get(event.segment, 0):
                     raise Untrue(f"complete mark {seq} of {checked.time} at {dict(checked.cut.offsets)}: {event}")
+
+        self.check_wait(self.asking.randint(0, self.highest + 1))
+
+    def check_wait(self, time: int) -> None:
+        """Where everything older than a time is said to be there, of everybody, it lies below the cut that is given."""
+        found, graph = self.connection.run(calls.marks_at(STREAM, time)), SegmentGraph(self.tail.segments())
+        ceiling = found.ceiling
+        if not found.complete or ceiling is None or ceiling.seq not in self.marks:
+            return
+        cut = graph.closed(ceiling.cut, position_cut(ceiling.cut))
+        for number, event in enumerate(self.events):
+            counts = event.time < time and self.marks[ceiling.seq].counts(number, event)
+            if counts and event.offset >= cut.offset(event.segment):
+                raise Untrue(f"everything older than {time} is said to be below {dict(ceiling.cut)}: {event}")
 
     def check_watermark(self, watermark: int) -> None:
         """All that the marks up to the watermark cover was returned."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.storage import marks
+from controller.storage.marks import StoredMarks
 from reader_client.progress import News, Progress
+from strandline.core.mark import Mark
 from strandline.core.order import SegmentRef
 from strandline.logs import Position
 from tests.histories.history import Untrue, run
@@ -100,6 +104,17 @@ def a_reader_reports_what_it_has_only_fetched(patch: Patch) -> None:
     patch.setattr(Progress, "news_of", broken)
 
 
+def a_wait_gives_the_cut_of_an_earlier_mark_than_the_complete_one(patch: Patch) -> None:
+    around = StoredMarks.around
+
+    def broken(self: StoredMarks, time: int) -> tuple[Mark | None, Mark | None]:
+        floor, ceiling = around(self, time)
+        first = self._one(marks._CEILING, time)
+        return floor, None if ceiling is None or first is None else replace(ceiling, cut=first.cut)
+
+    patch.setattr(StoredMarks, "around", broken)
+
+
 # Each with the seed from which it is sought: one a little further on finds it, so that a busy machine has the time.
 BUGS = (
     (looks_at_the_log_once, 0),
@@ -108,6 +123,7 @@ BUGS = (
     (keeps_the_floor_that_registering_gave, 17),
     (sends_waiting_notes_at_positions_from_before_registering, 0),
     (a_reader_reports_what_it_has_only_fetched, 0),
+    (a_wait_gives_the_cut_of_an_earlier_mark_than_the_complete_one, 0),
 )
 
 

@@ -52,15 +52,19 @@ def marks(controller: Any) -> tuple[Any, str, tuple[WireMark, ...]]:
     return controller, stream, found
 
 
-def judged(policy: OnIncomplete, passed: PassedMarks, controller: Any, stream: str, mark: WireMark) -> Judged:
-    bounds = KeyWindow(mark.time, None, mark.complete)
+def judged(
+    policy: OnIncomplete, passed: PassedMarks, controller: Any, stream: str, mark: WireMark, aside: tuple[str, ...] = ()
+) -> Judged:
+    """At a mark, or, with writers that are set aside, where the group goes on without the stream."""
+    complete, watermark = mark.complete and not aside, mark.time + 5 * len(aside)
+    bounds = KeyWindow(mark.time, None, complete)
     of_stream = StreamWindow(
-        lower=mark.time, upper=None, complete=mark.complete, end_of_stream=False, lag_ms=None, behind_ms=None,
-        position={}, keys={"": bounds},
+        lower=mark.time, upper=None, complete=complete, end_of_stream=False, lag_ms=None, behind_ms=None,
+        position={}, keys={"": bounds}, set_aside=aside,
     )  # fmt: skip
     window = GroupWindow(
-        streams={stream: of_stream}, watermarks={"": mark.time}, held_by={"": stream}, complete=mark.complete,
-        lag_ms=None, backlog=False, idle=(),
+        streams={stream: of_stream}, watermarks={"": watermark}, held_by={"": stream}, complete=complete,
+        lag_ms=None, backlog=False, idle=(stream,) if aside else (),
     )  # fmt: skip
     return drive(passed.judge(window), controller.connection, time.sleep)
 
@@ -68,8 +72,9 @@ def judged(policy: OnIncomplete, passed: PassedMarks, controller: Any, stream: s
 @pytest.mark.parametrize("page_marks", [1, 2, 1_000])
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("policy", ["go_on", "wait"])
+@pytest.mark.parametrize("aside", [(), ("b",)])
 def test_a_bound_and_whom_it_leaves_out_follow_from_all_marks_up_to_it(
-    marks: tuple[Any, str, tuple[WireMark, ...]], policy: str, steps: Any, page_marks: int
+    marks: tuple[Any, str, tuple[WireMark, ...]], policy: str, steps: Any, page_marks: int, aside: tuple[str, ...]
 ) -> None:
     controller, stream, every = marks
     follows = OnIncomplete(policy)
@@ -79,8 +84,11 @@ def test_a_bound_and_whom_it_leaves_out_follow_from_all_marks_up_to_it(
         wanted = Completeness(stream, follows)
         for each in every[: mark.seq]:
             wanted.pass_mark(each.time, each.excluded)
-        found = judged(follows, passed, controller, stream, mark)
-        assert found.window.watermarks[""] == found.window.streams[stream].keys[""].lower == wanted.watermark
+        if aside:
+            wanted.pass_mark(mark.time + 5, {*wanted.left_out, *aside})
+        found = judged(follows, passed, controller, stream, mark, aside)
+        assert found.window.watermarks[""] == wanted.watermark
+        assert found.window.streams[stream].keys[""].lower == min(mark.time, wanted.watermark or mark.time)
         if follows is OnIncomplete.GO_ON:
             assert found.left_out.get((stream, ""), {}) == wanted.there
 
