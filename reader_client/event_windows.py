@@ -238,6 +238,10 @@ class EventWindows(Generic[Event]):
         self._parts = {part: at for part, at in self._parts.items() if at is not None and at > lower}
         return self._close(lower, left_out or {})
 
+    def would_close(self, lower: int | None) -> bool:
+        """Whether windows may close at a lower bound; with None, at the end."""
+        return bool(self._order) and (lower is None or self._order[0][0] <= lower)
+
     def finish(self) -> list[Closed[Event]]:
         """Closes and returns every open window: the stream has ended, so nothing that they lack can follow."""
         return self._close(None, {})
@@ -294,17 +298,18 @@ class EventWindows(Generic[Event]):
         for key, held in placed:
             self._put(key, self._spans_of(held), held)
 
-    def reopen(self, part: Hashable) -> None:
-        """Counts no window as closed for this part: events come that another reader has not dealt with.
+    def reopen(self, part: Hashable, lower: int | None = None) -> None:
+        """Counts windows as closed for this part up to `lower`, without it none: events come that another reader has
+        not dealt with.
 
         Its present events stay out of the windows that are closed.
         """
-        lower = self._lower_of(part)
-        for window in self._windows() if lower is not None else ():
+        own = self._lower_of(part)
+        for window in self._windows() if own is not None else ():
             for name, each in window.items():
                 if each.part == part:
-                    window[name] = replace(each, lower=lower)
-        self._parts[part] = None
+                    window[name] = replace(each, lower=own)
+        self._parts[part] = lower
 
     def pass_over(self, part: Hashable) -> None:
         """Ignores events of this part, which belong to another reader, until the part is loaded."""

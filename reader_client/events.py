@@ -198,9 +198,13 @@ class EventReader(_Reading[Connection, Iterator[Closed[Any]]], BlockingClient):
 
     def _closed(self, windowing: Windowing) -> Iterator[Closed[Any]]:
         self._run(self._reading.open())
+        if windowing.closing is not None:
+            yield from windowing.resume()
+            windowing.settle()
         ended = False
         while not ended:
             item = self.read()
+            windowing.prepare(item)
             yield from windowing.take(item)
             windowing.keep(item)
             ended = item is None
@@ -255,9 +259,14 @@ class AsyncEventReader(_Reading[AsyncConnection, AsyncIterator[Closed[Any]]], As
 
     async def _closed(self, windowing: Windowing) -> AsyncIterator[Closed[Any]]:
         await self._run(self._reading.open())
+        if windowing.closing is not None:
+            for window in windowing.resume():
+                yield window
+            await asyncio.to_thread(windowing.settle)
         ended = False
         while not ended:
             item = await self.read()
+            await asyncio.to_thread(windowing.prepare, item)
             for window in windowing.take(item):
                 yield window
             await asyncio.to_thread(windowing.keep, item)

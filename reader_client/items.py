@@ -161,6 +161,19 @@ Item: TypeAlias = EventItem | WatermarkItem | IdleItem
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """What closes windows: a watermark, None at the end of all streams, and whom it leaves out."""
+
+    watermark: int | None
+    left_out: Mapping[str, int | None]
+
+    def __post_init__(self) -> None:
+        for time in (self.watermark, *self.left_out.values()):
+            if time is not None:
+                check_time("closing", time)
+
+
+@dataclass(frozen=True, slots=True)
 class ReaderState:
     """The saved state of a reader, from which another one can continue.
 
@@ -170,7 +183,8 @@ class ReaderState:
     (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key. `identities` says of which
     streams that is: a stream that is created again under its name is another one. `group` names the group, which keeps
     how far it has read: another group cannot go on from this state. `time_key`, where the windows are those of
-    `reader.windows(…)`, is the key of their times and of their watermark.
+    `reader.windows(…)`, is the key of their times and of their watermark, and `closing` what closes some of them: they
+    may have been handed out, and come again.
     """
 
     positions: Mapping[str, Mapping[str, int]]
@@ -180,6 +194,7 @@ class ReaderState:
     identities: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
     time_key: str | None = None
+    closing: Closing | None = None
 
     def __post_init__(self) -> None:
         if self.group is not None:
@@ -229,6 +244,8 @@ class ReaderState:
             fields["group"] = self.group
         if self.time_key is not None:
             fields["time_key"] = self.time_key
+        if self.closing is not None:
+            fields["closing"] = [self.closing.watermark, self.closing.left_out]
         return json.dumps(fields)
 
     @classmethod
@@ -236,7 +253,10 @@ class ReaderState:
         """Reads the text of `to_json`. Raises InvalidConfig for any other."""
         wanted = "the result of ReaderState.to_json()"
         try:
-            state = cls(**json.loads(text))
+            fields = json.loads(text)
+            if "closing" in fields:
+                fields["closing"] = Closing(*fields["closing"])
+            state = cls(**fields)
             _ = state.settled  # reads the places of the events in open windows
         except (ValueError, Invalid) as error:
             wanted += f": {error}"

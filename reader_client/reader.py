@@ -85,6 +85,7 @@ class ReaderJobs:
         self.closed = False
         self._has_read = False
         self._is_only = False  # whether its windows need all of the group's events
+        self.time_key = DEFAULT_KEY  # of the times of its windows
         self._logs = logs
         self.options = options
         self._state = self._settled_state = state
@@ -116,9 +117,9 @@ class ReaderJobs:
         self._pause_ms: float = POLL_FIRST_MS
         self._origin = OwningProcess(f"reader {reader!r} of group {group!r}")
 
-    def from_state(self, windows: EventWindows[Any], state: ReaderState | None) -> ReaderJobs:
-        """This reader with windows, going on from a state. Raises InvalidConfig if it has windows or a state already,
-        or has read something."""
+    def from_state(self, windows: EventWindows[Any], state: ReaderState | None, time_key: str) -> ReaderJobs:
+        """This reader with windows over times of a key, going on from a state. Raises InvalidConfig if it has read
+        something, or has windows or a state already."""
         given = self.options
         if self._has_read or given.windows is not None or self._state is not None:
             wanted = "called once, before anything is read, of a reader without windows or a state"
@@ -126,7 +127,7 @@ class ReaderJobs:
         options = replace(given, windows=windows)
         after = ReaderJobs(self.group, self.reader, self._logs, options, state, self._now_ms)
         after._log, after._marks = self._log, self._marks  # no line comes twice
-        after._is_only = True
+        after._is_only, after.time_key = True, time_key
         return after
 
     # -- jobs ----------------------------------------------------------------------------------------------------
@@ -491,6 +492,10 @@ class ReaderJobs:
         self._check_logs(answer.window.streams)
         self._epoch = answer.epoch
         self._drop_queued(answer.window)
+        if self.options.follows_time:  # before segments begin: windows below its bound are closed there
+            self._judged = yield from self._marks.judge(answer.window)
+            self._latest.clear()
+            self._drop_queued(self._judged.window)
         self.fenced += self._progress.loses(answer.owned)
         adopted = self._progress.adopt(answer.owned)
         for place in adopted.lost:
@@ -502,12 +507,8 @@ class ReaderJobs:
                 for segment, offset in answer.owned.get(name, {}).items():
                     self._progress.end((name, segment), offset)
         self.window = answer.window
-        if not self.options.follows_time:
-            return
-        self._judged = judged = yield from self._marks.judge(answer.window)
-        self._latest.clear()
-        self._drop_queued(judged.window)
-        if self.options.time_domain == ReadingDomain.PROCESSING:
+        judged = self._judged
+        if judged is None or self.options.time_domain == ReadingDomain.PROCESSING:
             return
         for (stream, key), value in sorted(self._bounds(judged.window).items(), key=repr):
             before = self._queued.get((stream, key))
@@ -572,28 +573,31 @@ class ReaderJobs:
             windows.drop(place)
 
     def _begin(self, place: SegmentRef, settled: int) -> None:
-        """Continues a segment that this reader has acquired, from its stored state."""
+        """Continues a segment that this reader has acquired, from its stored state. Without one, no window opens there
+        that the group's watermark has passed: what is older is late, whoever had the segment before."""
         windows, recall, state = self.options.windows, self.options.recall, self._settled_state
         if windows is None:
             return
-        if recall is None:
-            known = None if state is None else _position_in(state, place)
-            windows.load(None if state is None else state.windows, [place])
-            if known is not None and known > settled:  # the state was not reported to the group
-                self._progress.begin(place, known, held=False)
-            elif known != settled:
-                windows.reopen(place)  # others read it meanwhile; their unsettled events come here
-            return
-        state = recall(*place)
-        if state is not None:
-            self._check_identities(state)
-        windows.load(None if state is None else state.windows, [place])
-        if state is not None:
-            offset = _offset(state, place)
-            if offset < settled:
-                wanted = f"{settled} or later, since earlier events are settled and not read again"
-                raise InvalidConfig(name=f"the kept state of {place[0]}/{place[1]}", value=offset, wanted=wanted)
-            self._progress.begin(place, offset, held=_has_events(state))
+        if recall is not None:
+            state = recall(*place)
+            if state is not None:
+                self._check_identities(state)
+                self._go_on(place, settled, state)
+        saved = None if state is None else state.windows
+        windows.load(saved, [place])
+        known = None if state is None else _position_in(state, place)
+        if saved is None or known is None or known < settled:  # if less: others read on, and their open windows come
+            windows.reopen(place, None if self._judged is None else self._all_bound(self._judged.window, self.time_key))
+        if recall is None and known is not None and known > settled:  # the state was not reported to the group
+            self._progress.begin(place, known, held=False)
+
+    def _go_on(self, place: SegmentRef, settled: int, state: ReaderState) -> None:
+        """Goes on in a segment from the state that was kept of it."""
+        offset = _offset(state, place)
+        if offset < settled:
+            wanted = f"{settled} or later, since earlier events are settled and not read again"
+            raise InvalidConfig(name=f"the kept state of {place[0]}/{place[1]}", value=offset, wanted=wanted)
+        self._progress.begin(place, offset, held=_has_events(state))
 
     def _drop_queued(self, window: GroupWindow) -> None:
         """Drops watermarks that were not returned yet and are beyond the group's: segments went back to their settled

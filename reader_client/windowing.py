@@ -1,10 +1,13 @@
 """What `EventReader.windows` does: events go into windows, and each watermark closes windows and saves the state.
 
-    event, event, watermark     windows close ──► the caller has each ──► state written ──► settled
+    event, event, watermark     state written, ──► windows close, ──► state written ──► settled
+                                with `closing`     the caller has each
                                                         │ killed here: the same windows come again
 
-The state has what was read and the open windows. It is written after the caller has asked for what follows the closed
-windows, so a window counts as delivered only then. The two classes of readers share this, and add the waiting.
+The state has what was read and the open windows. Before windows close, it is written with what closes them: a process
+that is killed then hands out the same windows, with the same events, whatever has come since. It is written again after
+the caller has asked for what follows the closed windows, so a window counts as delivered only then. The two classes of
+readers share this, and add the waiting.
 """
 
 from __future__ import annotations
@@ -15,7 +18,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from reader_client.event_windows import Closed, EventWindows, WindowKind
-from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem, check_place
+from reader_client.items import (
+    Closing,
+    EventItem,
+    IdleItem,
+    Item,
+    ReaderState,
+    ReadingDomain,
+    WatermarkItem,
+    check_place,
+)
 from reader_client.options import Options
 from reader_client.reader import ReaderJobs
 from reader_client.reader_log import place_of
@@ -40,6 +52,7 @@ class Windowing:
     key: KeyFunction | None
     value: Value
     time_key: str
+    closing: Closing | None  # what closed the windows that may not have been delivered
 
     @classmethod
     def begin(
@@ -60,30 +73,55 @@ class Windowing:
         if saved is not None and saved.time_key not in (None, time_key):
             wanted = f"{saved.time_key!r}, as in the saved windows: another needs a state and a reader group of its own"
             raise InvalidConfig(name="time_key", value=time_key, wanted=wanted)
-        return cls(reading.from_state(windows, saved), windows, path, key, value, time_key)
+        closing = None if saved is None else saved.closing
+        return cls(reading.from_state(windows, saved, time_key), windows, path, key, value, time_key, closing)
+
+    def resume(self) -> list[Closed[Any]]:
+        """The windows that an earlier process may not have delivered, once its segments are there; `settle` follows."""
+        return [] if self.closing is None else self._close(self.closing)
+
+    def prepare(self, item: Item | None) -> None:
+        """Saves the state with what closes windows, if this item does: they are handed out next."""
+        closing = self._closing(item)
+        if closing is not None and self.windows.would_close(closing.watermark):
+            self._write(closing)
+
+    def _closing(self, item: Item | None) -> Closing | None:
+        if isinstance(item, WatermarkItem):
+            return Closing(item.watermark, item.left_out) if item.key == self.time_key else None
+        return Closing(None, {}) if item is None else None
+
+    def _close(self, closing: Closing) -> list[Closed[Any]]:
+        if closing.watermark is None:
+            return self.windows.finish()
+        return self.windows.advance(closing.watermark, closing.left_out)
 
     def take(self, item: Item | None) -> list[Closed[Any]]:
         """Takes the next item, None at the end of all streams. Returns the windows that it closes. Raises InvalidConfig
         for an event without the time key."""
-        match item:
-            case None:
-                return self.windows.finish()
-            case WatermarkItem():
-                return self.windows.advance(item.watermark, item.left_out) if item.key == self.time_key else []
-            case EventItem():
-                if self.time_key not in item.times:
-                    place = place_of(item.stream, item.event)
-                    wanted = f"a time key of every event; the one at {place} has {list(item.times)}"
-                    raise InvalidConfig(name="time_key", value=self.time_key, wanted=wanted)
-                key = None if self.key is None else self.key(item)
-                self.windows.add(item.times[self.time_key], self.value(item), key, part=item.place)
+        if not isinstance(item, EventItem):
+            closing = self._closing(item)
+            return [] if closing is None else self._close(closing)
+        if self.time_key not in item.times:
+            place = place_of(item.stream, item.event)
+            wanted = f"a time key of every event; the one at {place} has {list(item.times)}"
+            raise InvalidConfig(name="time_key", value=self.time_key, wanted=wanted)
+        key = None if self.key is None else self.key(item)
+        self.windows.add(item.times[self.time_key], self.value(item), key, part=item.place)
         return []
 
     def keep(self, item: Item | None) -> None:
         """Saves the state, if this item may have closed windows."""
         if not isinstance(item, EventItem | IdleItem):
-            replace(self.reading.save(), time_key=self.time_key).write(self.path)
-            self.reading.settle()
+            self.settle()
+
+    def settle(self) -> None:
+        """Saves the state: the windows were delivered."""
+        self._write(None)
+        self.reading.settle()
+
+    def _write(self, closing: Closing | None) -> None:
+        replace(self.reading.save(), time_key=self.time_key, closing=closing).write(self.path)
 
 
 def _check(options: Options) -> None:

@@ -10,7 +10,6 @@ from controller.storage.session import StoreConnection
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import newest_seq
 from controller.streams.registry import Streams
-from strandline.core.config import TimeDomain
 from strandline.core.note import check_key
 from strandline.core.time_index import IndexEntry, time_index
 from strandline.errors import UnknownSeq
@@ -43,22 +42,19 @@ class TimeIndexes:
     async def _looked_up(
         self, loaded: LoadedStream, segment: str, key: str, from_offset: int, token: int | None, limit: int
     ) -> tuple[list[IndexEntry], int]:
-        described = loaded.stream.graph[segment]
-        created_at = described.ingested_from if loaded.stream.config.time_domain is TimeDomain.INGESTION else None
+        _ = loaded.stream.graph[segment]  # raises UnknownSegment
         chain = loaded.chains.get(key)
         newest = newest_seq(loaded, key)
         if token is not None and token > newest:
             raise UnknownSeq(key=key, seq=token, newest=newest)
         if chain is None:
-            return ([IndexEntry(0, created_at)] if created_at is not None and token is None else []), 0
+            return [], 0
         oldest = loaded.oldest_seqs[key]
         begins_at = chain.offset_at(chain.first_seq, segment)
         here = token + 1 >= chain.first_seq if token is not None else 0 < from_offset >= begins_at
         if here or oldest == chain.first_seq:
-            return time_index(chain, segment, from_offset, token, limit, created_at=created_at)
-        return await self._store.read(
-            _in_store, loaded.name, key, segment, oldest, newest, from_offset, token, limit, created_at
-        )
+            return time_index(chain, segment, from_offset, token, limit)
+        return await self._store.read(_in_store, loaded.name, key, segment, oldest, newest, from_offset, token, limit)
 
 
 def _in_store(
@@ -71,11 +67,10 @@ def _in_store(
     from_offset: int,
     token: int | None,
     limit: int,
-    created_at: int | None,
 ) -> tuple[list[IndexEntry], int]:
     with connection.begin():
         marks = _Column(StoredMarks(connection, stream, key), segment, oldest, newest)
-        return time_index(marks, segment, from_offset, token, limit, created_at=created_at)
+        return time_index(marks, segment, from_offset, token, limit)
 
 
 class _Column:

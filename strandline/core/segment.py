@@ -48,12 +48,6 @@ class Segment:
     def sealed(self) -> bool:
         return self.final_offset is not None
 
-    @property
-    def ingested_from(self) -> int | None:
-        """No event in it has an earlier ingestion time. None if that is not known: a segment that succeeds no other one
-        may have been in the log before the stream was made, or before anybody named it."""
-        return self.created_at if self.predecessors else None
-
 
 @dataclass(frozen=True, slots=True)
 class NewSegment:

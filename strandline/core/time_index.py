@@ -8,7 +8,8 @@ offset has time ≥ T: this is the entry (C[segment], T). Of entries with the sa
     time       11:55    11:58    12:00    12:01    12:04
     entries             (0, 11:58)        (40, 12:01)  (85, 12:04)
 
-In the ingestion time domain no event of a segment is older than the segment: the entry (0, creation time).
+A segment that is created later begins with the last mark before it. Its creation gives no tighter bound: a log may
+have it before its stream does.
 
 A *token* is a call's place among the marks: the seq of the last mark used, 0 for none. The next call goes on from
 there.
@@ -16,7 +17,7 @@ there.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -52,15 +53,12 @@ def time_index(
     from_offset: int = 0,
     token: int | None = None,
     limit: int = PAGE_DEFAULT_ENTRIES,
-    *,
-    created_at: int | None = None,
 ) -> tuple[list[IndexEntry], int]:
     """The entries from an offset on, at most `limit`, rising in offset and time; and the token for the next call.
 
     The first entry is the one at or below `from_offset`, if there is one, found by a search; for offset 0 the
     entries begin with the first mark. With a token, `from_offset` is ignored. If marks were added since the last
-    call, the next one may begin with the last offset again, at a later time. `created_at` is the segment's
-    `ingested_from`, in the ingestion time domain only.
+    call, the next one may begin with the last offset again, at a later time.
     """
     if from_offset < 0 or limit < 1 or (token is not None and token < 0):
         raise ValueError(f"offset and token need 0 or more, limit 1 or more: {from_offset}, {token}, {limit}")
@@ -71,11 +69,6 @@ def time_index(
     else:
         seq = max((token or 0) + 1, first)
     entries: list[IndexEntry] = []
-    if created_at is not None:
-        # A mark up to the creation time gives no tighter bound.
-        seq = max(seq, first + bisect_right(range(first, last + 1), created_at, key=marks.time_at))
-        if token is None and (seq > last or marks.offset_at(seq, segment) > from_offset):
-            entries.append(IndexEntry(0, created_at))
     while seq <= last and len(entries) < limit:
         end = _end_of_run(marks, segment, seq)
         entries.append(IndexEntry(marks.offset_at(end, segment), marks.time_at(end)))

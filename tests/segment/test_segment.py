@@ -135,11 +135,6 @@ def test_positions_that_cannot_be_are_refused() -> None:
         graph.cut({"0": 11})
 
 
-def test_only_of_a_segment_that_succeeds_another_one_is_it_known_when_its_first_event_came() -> None:
-    assert Segment(id="0", created_at=5).ingested_from is None
-    assert Segment(id="1", created_at=5, predecessors=("0",)).ingested_from == 5
-
-
 def test_the_end_is_known_when_every_segment_has_one() -> None:
     graph = family()
     assert graph.end is None

@@ -113,13 +113,6 @@ def test_a_segment_no_cut_reaches_starts_at_the_last_mark() -> None:
     assert bound_at(MarkChain(FIVE), "7", 0) == AT_12_04
 
 
-def test_the_creation_time_of_an_ingestion_segment_comes_once_also_with_a_limit() -> None:
-    marks = MarkChain(marks_of((40, AT_12_00), (85, AT_12_04)))
-    entries, token = time_index(marks, "0", limit=1, created_at=AT_11_55)
-    assert (entries, token) == ([IndexEntry(0, AT_11_55)], 0)
-    assert time_index(marks, "0", 0, token, 1, created_at=AT_11_55) == ([IndexEntry(40, AT_12_00)], 1)
-
-
 def some_marks(random: Random) -> list[Mark]:
     cut, time, marks = NOTHING, random.randrange(50), list[Mark]()
     first_seq = random.choice((1, 1, 400))
@@ -136,11 +129,10 @@ def test_pages_of_any_size_make_the_same_index(seed: int) -> None:
     marks = some_marks(random)
     chain = MarkChain(marks)
     start, segment = random.choice((0, 0, 17, 200)), random.choice("0123")
-    created_at = random.choice((None, None, 10, 400))
     index: list[IndexEntry] = []
     token: int | None = None
     while True:
-        entries, token = time_index(chain, segment, start, token, random.choice((1, 2, 7)), created_at=created_at)
+        entries, token = time_index(chain, segment, start, token, random.choice((1, 2, 7)))
         if not entries:
             break
         assert not index or entries[0] > index[-1]
@@ -148,7 +140,6 @@ def test_pages_of_any_size_make_the_same_index(seed: int) -> None:
     for offset in (start, start + 1, start + 29, start + 1_000, start + random.randrange(3_000)):
         known = [found.time for found in marks if found.cut.offset(segment) <= offset]
         assert bound_at(chain, segment, offset) == max(known, default=None)
-        known += [] if created_at is None else [created_at]
         assert max((each.time for each in index if each.offset <= offset), default=None) == max(known, default=None)
 
 
@@ -172,8 +163,3 @@ def test_no_event_at_or_past_an_entry_is_older_than_it(seed: int) -> None:
 def test_a_call_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="0 or more"):
         time_index(MarkChain(FIVE), "0", **wrong)
-
-
-def test_a_mark_without_an_offset_outweighs_a_segments_creation_time() -> None:
-    assert time_index(MarkChain(marks_of((0, 100))), "0", created_at=50) == ([IndexEntry(0, 100)], 1)
-    assert time_index(MarkChain(marks_of((7, 100))), "0", created_at=50) == ([IndexEntry(0, 50), IndexEntry(7, 100)], 1)

@@ -34,7 +34,6 @@ from controller.http.shapes import sent, shaped_router
 from controller.records.journal import JOURNAL_NAMES, AdminAction, few
 from controller.streams.loaded_stream import LoadedStream
 from strandline.access import Role
-from strandline.core.config import TimeDomain
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment, Segment
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
@@ -198,9 +197,7 @@ def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
 
 def _segment_reply(loaded: LoadedStream, segment: Segment, reached: int | None) -> SegmentReply:
     """The description of a segment of a stream that has reached a time."""
-    since = segment.ingested_from if loaded.stream.config.time_domain is TimeDomain.INGESTION else None
-    known = [] if segment.sealed else [time for time in (reached, since) if time is not None]
-    return segment_reply(segment, loaded.noted_at.get(segment.id), max(known, default=None))
+    return segment_reply(segment, loaded.noted_at.get(segment.id), None if segment.sealed else reached)
 
 
 def _scaling(body: ScaleBody) -> dict[str, Any]:
