@@ -202,17 +202,13 @@ class MarkCache:
         return found.bound
 
     def _range(self, segment: str, offset: int) -> _BoundedRange:
-        marks, created_at = self._marks, None
-        if self.is_ingestion and self.graph is not None and segment in self.graph:
-            created_at = self.graph[segment].ingested_from
+        marks = self._marks
         first, count = marks.first_seq, len(marks)
         below = marks_below(marks, segment, offset)
-        known = [created_at] if created_at is not None else []
-        known += [marks.time_at(first + below - 1)] if below else []
         return _BoundedRange(
             begin=marks.offset_at(first + below - 1, segment) if below else 0,
             end=marks.offset_at(first + below, segment) if below < count else None,
-            bound=max(known, default=None),
+            bound=marks.time_at(first + below - 1) if below else None,
         )
 
     def _mark(self, wire: WireMark) -> Mark:

@@ -53,6 +53,7 @@ class Windowing:
     value: Value
     time_key: str
     closing: Closing | None  # what closed the windows that may not have been delivered
+    undelivered: list[Closed[Any]]
 
     @classmethod
     def begin(
@@ -73,12 +74,21 @@ class Windowing:
         if saved is not None and saved.time_key not in (None, time_key):
             wanted = f"{saved.time_key!r}, as in the saved windows: another needs a state and a reader group of its own"
             raise InvalidConfig(name="time_key", value=time_key, wanted=wanted)
-        closing = None if saved is None else saved.closing
-        return cls(reading.from_state(windows, saved, time_key), windows, path, key, value, time_key, closing)
+        closing, undelivered = None if saved is None else saved.closing, list[Closed[Any]]()
+        if saved is not None and closing is not None:
+            before = EventWindows[Any](
+                kind
+            )  # as they were: segments come one by one, which changes the order of events
+            before.load(saved.windows)
+            undelivered = _close(before, closing)
+        reading = reading.from_state(windows, saved, time_key)
+        return cls(reading, windows, path, key, value, time_key, closing, undelivered)
 
     def resume(self) -> list[Closed[Any]]:
         """The windows that an earlier process may not have delivered, once its segments are there; `settle` follows."""
-        return [] if self.closing is None else self._close(self.closing)
+        if self.closing is not None:
+            _close(self.windows, self.closing)
+        return self.undelivered
 
     def prepare(self, item: Item | None) -> None:
         """Saves the state with what closes windows, if this item does: they are handed out next."""
@@ -91,17 +101,12 @@ class Windowing:
             return Closing(item.watermark, item.left_out) if item.key == self.time_key else None
         return Closing(None, {}) if item is None else None
 
-    def _close(self, closing: Closing) -> list[Closed[Any]]:
-        if closing.watermark is None:
-            return self.windows.finish()
-        return self.windows.advance(closing.watermark, closing.left_out)
-
     def take(self, item: Item | None) -> list[Closed[Any]]:
         """Takes the next item, None at the end of all streams. Returns the windows that it closes. Raises InvalidConfig
         for an event without the time key."""
         if not isinstance(item, EventItem):
             closing = self._closing(item)
-            return [] if closing is None else self._close(closing)
+            return [] if closing is None else _close(self.windows, closing)
         if self.time_key not in item.times:
             place = place_of(item.stream, item.event)
             wanted = f"a time key of every event; the one at {place} has {list(item.times)}"
@@ -122,6 +127,12 @@ class Windowing:
 
     def _write(self, closing: Closing | None) -> None:
         replace(self.reading.save(), time_key=self.time_key, closing=closing).write(self.path)
+
+
+def _close(windows: EventWindows[Any], closing: Closing) -> list[Closed[Any]]:
+    if closing.watermark is None:
+        return windows.finish()
+    return windows.advance(closing.watermark, closing.left_out)
 
 
 def _check(options: Options) -> None:

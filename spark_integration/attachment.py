@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import functions
 
 from spark_integration import older_releases
+from spark_integration.column_names import find_name
 from spark_integration.durations import duration_ms
 from spark_integration.environment import register, register_source
 from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn
@@ -87,7 +88,7 @@ def attach(
     """
     older_releases.check_attached(spark)
     check_settings(spark)
-    _check(df, event_time)
+    event_time = _check(df, event_time)
     keys_kept_ms = duration_ms("duplicates_within", str(duplicates_within))
     named = source if source is not None else stream
     call = f"{named}-{uuid4().hex[:12]}"  # several queries of a session may read one source, each somewhere else
@@ -115,13 +116,15 @@ def attach(
     return _joined(df, marks, event_time, "0 milliseconds" if only_windows else "1 millisecond", keys_kept_ms)
 
 
-def _check(df: DataFrame, event_time: str) -> None:
-    """Raises NotStreaming for a DataFrame of a batch read, and WrongColumn for one that cannot be attached."""
+def _check(df: DataFrame, event_time: str) -> str:
+    """Returns the name of the column as the DataFrame has it. Raises NotStreaming for a DataFrame of a batch read, and
+    WrongColumn for one that cannot be attached."""
     if not df.isStreaming:
         raise NotStreaming(call="attach")
-    check_event_time(df, event_time)
-    if MARK in df.columns:
+    found = check_event_time(df, event_time)
+    if find_name(df, MARK) is not None:
         raise WrongColumn(column=MARK, found="is there", wanted="use exact_watermark")
+    return found
 
 
 def _joined(df: DataFrame, marks: DataFrame, event_time: str, delay: str, keys_kept_ms: int) -> DataFrame:

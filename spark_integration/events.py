@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions
 from pyspark.sql.types import IntegralType, StructType, TimestampType
 
+from spark_integration.column_names import find_name, folding
 from spark_integration.durations import time_us
 from spark_integration.environment import register
 from spark_integration.errors import InvalidOption, WrongColumn
@@ -156,19 +157,21 @@ def _parsed(
     fields = functions.from_json(functions.col("value").cast("string"), schema)
     opened = raw.withColumn("value", fields)
     names = [field.name for field in _struct(opened, "value")]
+    fold = folding(opened)
     for name in names:
-        if name in (MARK, FLOOR):
+        if fold(name) in (MARK, FLOOR):
             raise WrongColumn(
                 column=name, found="is a field of the schema", wanted="rename it: the watermark uses that name"
             )
-        if name in needed:
+        if fold(name) in needed:
             raise WrongColumn(
                 column=name,
                 found="is a field of the schema",
                 wanted="rename it, or leave out late_to and unreadable_to: they name their files after the log's "
                 "column of this name",
             )
-    if event_time not in names:
+    found = find_name(opened, event_time, names)
+    if found is None:
         path = field_within(_struct(opened, "value"), event_time)
         if path is None:
             raise WrongColumn(column=event_time, found="is not there", wanted=f"the schema has {', '.join(names)}")
@@ -179,7 +182,8 @@ def _parsed(
             wanted=f'load the source yourself, parse the values, pull it up with df.withColumn("{name}", '
             f'functions.col("{path}")), and call exact_watermark',
         )
-    log_columns = [name for name in SCHEMA.names if name not in ("value", MARK, FLOOR, *names)]
+    event_time, taken = found, {fold(name) for name in ("value", MARK, FLOOR, *names)}
+    log_columns = [name for name in SCHEMA.names if name not in taken]
     columns = [functions.col("value")[name].alias(name) for name in names]
     parsed = opened.select(*columns, *log_columns, *keep)
     kind = parsed.schema[event_time].dataType

@@ -46,6 +46,7 @@ class RowKeeper:
     unreadable_to: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         for batch in batches:
@@ -53,7 +54,8 @@ class RowKeeper:
             if self.unreadable_to is not None:
                 self._write(batch.filter(pc.is_null(time)), self.unreadable_to)
             if self.late_to is not None:
-                late = pc.fill_null(pc.less(time, batch[FLOOR]), False)
+                begins = pa.scalar(0, pa.int64()).cast(time.type)  # Spark's watermark does, in 1970
+                late = pc.fill_null(pc.or_kleene(pc.less(time, batch[FLOOR]), pc.less_equal(time, begins)), False)
                 self._write(batch.filter(late), self.late_to)
                 batch = batch.filter(pc.invert(late))
             yield batch

@@ -24,6 +24,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
+from spark_integration.column_names import find_name
 from spark_integration.durations import duration_ms
 from spark_integration.errors import MarkDropped, WrongColumn
 from spark_integration.late_rows import keep_rows
@@ -79,10 +80,10 @@ def exact_watermark(
     The metric example has the kind, segment, offset, time and floor of an event that is unreadable, else of one whose
     time looks like another unit than milliseconds, else of a late one. The log has a line for the first of each.
 
-    Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there. Raises MarkDropped,
-    WrongColumn, WrongSetting, and InvalidOption for a duration that is none.
+    Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there: they count as such and
+    go to `late_to`. Raises MarkDropped, WrongColumn, WrongSetting, and InvalidOption for a duration that is none.
     """
-    _check(df, event_time)
+    event_time = _check(df, event_time)
     check_settings(df.sparkSession)
     tag = {WATERMARK_TAG: duration_ms("duplicates_within", str(duplicates_within))}
     is_event, time = functions.col(MARK).isNull(), functions.col(event_time)
@@ -93,8 +94,11 @@ def exact_watermark(
     if FLOOR in df.columns:
         floor = functions.col(FLOOR)
         floor_ms = functions.unix_millis(floor)
-        late = functions.count(functions.when(is_event & (time < floor), 1))
-        is_odd = is_odd | functions.coalesce(time < floor, functions.lit(False))
+        is_late = functions.coalesce(time < floor, functions.lit(False)) | (
+            time <= functions.timestamp_millis(functions.lit(0))
+        )
+        late = functions.count(functions.when(is_event & is_late, 1))
+        is_odd = is_odd | is_late
         status = functions.when(~is_event, functions.coalesce(floor_ms, functions.lit(0)))
         backlog = functions.max(status.bitwiseAND(1))
         incomplete = functions.max(functions.shiftright(status, 1))
@@ -129,12 +133,12 @@ def _nothing() -> Column:
     return functions.max(functions.lit(None).cast("bigint"))
 
 
-def check_event_time(df: DataFrame, event_time: str) -> None:
-    """Raises WrongColumn unless `event_time` is a timestamp column of the DataFrame."""
-    _check_timestamp(df, event_time, "parse it to a timestamp first, for example with timestamp_millis(…)")
+def check_event_time(df: DataFrame, event_time: str) -> str:
+    """Returns the name of the column as the DataFrame has it. Raises WrongColumn unless it is a timestamp column."""
+    return _check_timestamp(df, event_time, "parse it to a timestamp first, for example with timestamp_millis(…)")
 
 
-def _check(df: DataFrame, event_time: str) -> None:
+def _check(df: DataFrame, event_time: str) -> str:
     if MARK not in df.columns:
         raise MarkDropped(columns=tuple(df.columns))
     _check_timestamp(df, MARK, "leave it as the source yields it")
@@ -142,11 +146,12 @@ def _check(df: DataFrame, event_time: str) -> None:
         raise WrongColumn(
             column=MARK, found="carries the watermark", wanted="name the column that has the events' own time"
         )
-    check_event_time(df, event_time)
+    return check_event_time(df, event_time)
 
 
-def _check_timestamp(df: DataFrame, column: str, wanted: str) -> None:
-    if column not in df.columns:
+def _check_timestamp(df: DataFrame, column: str, wanted: str) -> str:
+    found = find_name(df, column)
+    if found is None:
         path = field_within(df.schema, column)
         if path is None:
             raise WrongColumn(column=column, found="is not there", wanted=f"the DataFrame has {', '.join(df.columns)}")
@@ -156,7 +161,7 @@ def _check_timestamp(df: DataFrame, column: str, wanted: str) -> None:
             found="is a field of another column",
             wanted=f'pull it up first, with df.withColumn("{name}", functions.col("{path}"))',
         )
-    kind = df.schema[column].dataType
+    kind = df.schema[found].dataType
     if isinstance(kind, TimestampNTZType):
         raise WrongColumn(
             column=column,
@@ -166,6 +171,7 @@ def _check_timestamp(df: DataFrame, column: str, wanted: str) -> None:
         )
     if not isinstance(kind, TimestampType):
         raise WrongColumn(column=column, found=f"is of type {kind.simpleString()}, not timestamp", wanted=wanted)
+    return found
 
 
 def field_within(schema: StructType, name: str) -> str | None:

@@ -20,6 +20,7 @@ from spark_integration.offsets import SourceOffset
 from spark_integration.options import BACKLOG_THRESHOLD
 from strandline.client import calls
 from strandline.core.note import Note
+from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig, UnknownStream
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
@@ -77,23 +78,40 @@ def test_late_rows_are_kept_and_counted_and_the_group_advances(
     assert events.columns == ["at", "device", "key", "segment", "offset", "appended_at"]
     with running(counted(events), exact=False) as run:
         append("0", 1_000, 11_000)
-        stream.mark(10_500, {"0": 2})
+        append("2", -5_000)  # on time, and older than Spark's watermark at its beginning
+        stream.mark(10_500, {"0": 2, "2": 1})
         assert run.settle() == {0: 1}
         append("1", 10_500, 9_000, 10_499)  # the second and the third break the promise that the mark was made of
         nanoseconds = b'{"at": 1767225600000000000}'
         event_log.log.append([Event(b"nonsense", segment="2"), Event(nanoseconds, segment="2")])
         run.settle()
-        stream.mark(20_001, {"0": 2, "1": 3, "2": 2})
+        stream.mark(20_001, {"0": 2, "1": 3, "2": 3})
         assert run.settle() == {0: 1, 10_000: 2}  # and not what is late, though it was open
         late = [one["late"] for one in metrics(run)]
-        assert (sum(late), sum(one["unreadable"] for one in metrics(run))) == (2, 2)
+        assert (sum(late), sum(one["unreadable"] for one in metrics(run))) == (3, 2)
         with ReaderGroup(stream.controller.connection, "jobs") as group:
-            assert group.get_time_window().streams[stream.name].position == {"0": 2, "1": 3, "2": 2}
+            assert group.get_time_window().streams[stream.name].position == {"0": 2, "1": 3, "2": 3}
     kept = spark.read.parquet(str(side)).orderBy("offset").collect()
     assert [(row["segment"], row["offset"], row["at"].timestamp(), row["device"]) for row in kept] == [
+        ("2", 0, -5.0, "d0"),
         ("1", 1, 9.0, "d0"),
         ("1", 2, 10.499, "d1"),
     ]
+
+
+def test_what_a_new_segment_brings_to_a_running_query_opens_no_window_again(
+    spark: SparkSession, running: Any, stream: Any, event_log: Any, append: Any, place: Any
+) -> None:
+    with running(counted(read_events(spark, **place)), exact=False) as run:
+        append("0", 1_000, 11_000)
+        stream.mark(10_500, {"0": 2})
+        assert run.settle() == {0: 1}
+        halves = [NewSegment("3", 0.0, 1 / 6), NewSegment("4", 1 / 6, 1 / 3)]
+        stream.scale(event_log.log.scale(["0"], halves), halves)
+        append("3", 9_000, 12_000)
+        stream.mark(20_001, {"3": 2})
+        assert run.settle() == {0: 1, 10_000: 2}
+        assert sum(one["late"] for one in metrics(run)) == 1
 
 
 def test_streams_and_queries_keep_their_late_rows_in_one_folder(
@@ -145,8 +163,10 @@ def test_read_between_gives_exactly_the_events_and_refuses_incomplete_ranges(
         read_between(spark, **place, start=10_000, end=20_001).collect()
     with pytest.raises(WrongColumn, match="'when' is not there: the schema has at, device"):
         read_between(spark, **{**place, "event_time": "when"}, start=0, end=1)
-    with pytest.raises(WrongColumn, match="'offset' is a field of the schema: rename it, or leave out late_to"):
-        read_events(spark, **{**place, "schema": "at bigint, offset bigint"}, late_to="late")
+    with pytest.raises(WrongColumn, match="'OFFSET' is a field of the schema: rename it, or leave out late_to"):
+        read_events(spark, **{**place, "schema": "at bigint, OFFSET bigint"}, late_to="late")
+    columns = read_events(spark, **{**place, "schema": "At bigint, Offset bigint"}).columns
+    assert columns == ["At", "Offset", "key", "segment", "appended_at"], "names are those that Spark tells apart"
     for schema, wanted in (
         (
             "device string, sale struct<when: timestamp>",
