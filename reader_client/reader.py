@@ -402,9 +402,17 @@ class ReaderJobs:
             window = self._judged.window
             bounds = [self._own_bound(window, stream, key)]
             if not self.options.by_stream:
-                bounds.append(self._all_bound(window, key))
+                bounds.append(self._passed(key))
             self._latest[stream, key] = max((bound for bound in bounds if bound is not None), default=None)
         return self._latest[stream, key]
+
+    def _passed(self, key: str) -> int | None:
+        """The watermark of all streams, below which windows are closed. The only reader of a group closed those below
+        each that it has returned, also where the group went back since."""
+        passed = [None if self._judged is None else self._all_bound(self._judged.window, key)]
+        if self._is_only:
+            passed.append(self._returned.get((None, key)))
+        return max((bound for bound in passed if bound is not None), default=None)
 
     def _own_bound(self, window: GroupWindow, stream: str, key: str) -> int | None:
         keys = window.streams[stream].keys if stream in window.streams else {}
@@ -587,7 +595,7 @@ class ReaderJobs:
         windows.load(saved, [place])
         known = None if state is None else _position_in(state, place)
         if saved is None or known is None or known < settled:  # if less: others read on, and their open windows come
-            windows.reopen(place, None if self._judged is None else self._all_bound(self._judged.window, self.time_key))
+            windows.reopen(place, self._passed(self.time_key))
         if recall is None and known is not None and known > settled:  # the state was not reported to the group
             self._progress.begin(place, known, held=False)
 

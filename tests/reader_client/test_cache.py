@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reader_client.mark_cache import MARKS_PER_PAGE, MARKS_PER_PAGE_LEAST, MarkCache
 from strandline.core.chain import MarkChain
-from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.core.time_index import bound_at
@@ -127,17 +127,6 @@ def test_where_marks_are_gone_the_cache_begins_anew_behind_them() -> None:
     cache.take(MarksPage((wire(7, {"0": 14, "1": 14}), wire(8, {"0": 16, "1": 16})), "1"))
     assert cache.window({"0": 14, "1": 15}) == TimeWindow(70, 85, True, False, 7)
     assert cache.window({"0": 6, "1": 6}) is None
-
-
-def test_ingestion_time_in_a_segment_starts_at_its_creation() -> None:
-    cache, _ = filled([(2, 2)] * 3)
-    young = Segment(id="2", low=0.0, high=1.0, predecessors=("0", "1"), created_at=45)
-    stream = described(wire(3, {"0": 6, "1": 6}))
-    segments = (*stream.segments, SegmentDescription(young, None))
-    for domain, bound in ((TimeDomain.EVENT, 30), (TimeDomain.INGESTION, 45)):
-        cache.describe(replace(stream, segments=segments, config=StreamConfig(time_domain=domain)))
-        assert cache.bound("2", 0) == bound
-        assert cache.bound("0", 0) is None  # the log may be older than the stream
 
 
 def test_a_stream_that_was_made_anew_begins_from_nothing() -> None:

@@ -33,7 +33,7 @@ from strandline.testing import InProcessController
 
 WIDTH: Final = 10
 TIMEOUT_MS: Final = 5_000
-STEPS: Final = 120
+STEPS: Final = 100
 STREAMS: Final = ("x", "y")
 WRITERS: Final = ("a", "b", "c")
 CONFIG: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=TIMEOUT_MS)
