@@ -11,7 +11,6 @@ from controller.commit.store import Store, after_commit
 from controller.records.operator_log import log_event
 from controller.storage.tokens import (
     StoredToken,
-    TokenState,
     changed_tokens,
     digest_of,
     end_token,
@@ -37,20 +36,20 @@ class Tokens:
         self.required = False  # whether callers need a token: always, once the first was made
         self._store = store
         self._clock = clock
-        self.state: TokenState | None = None  # differs whenever a token was made or revoked
+        self.stamp: int | None = None  # of the last change; None before the first token
         self._grants: dict[bytes, Grant] = {}
         self._valid: set[Grant] = set()
         self._used: set[str] = set()
 
     async def refresh(self) -> None:
         """Reads the tokens from the store if they changed; raises StoreUnavailable."""
-        changed = await self._store.read(changed_tokens, self.state)
+        changed = await self._store.read(changed_tokens, self.stamp)
         if changed is None:
             return
-        self.state, by_digest = changed
+        self.stamp, by_digest = changed
         self._grants = {bytes.fromhex(digest): grant for digest, grant in by_digest.items()}
         self._valid = set(self._grants.values())
-        self.required = self.required or self.state.made > 0
+        self.required = self.required or self.stamp is not None
 
     def check(self, token: bytes) -> Grant:
         """The grant of a token; raises Unauthenticated if it is unknown, revoked or expired."""

@@ -141,7 +141,7 @@ class History:
 
     async def tokens(self) -> Sequence[StoredToken]:
         tokens = self._controller.tokens
-        return await self._shared(("tokens", tokens.state), tokens.stored)
+        return await self._shared(("tokens", tokens.stamp), tokens.stored)
 
 
 def _lags_at(moments: Sequence[int], of_keys: Sequence[Sequence[int | None]]) -> list[Point]:

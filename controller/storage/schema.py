@@ -47,8 +47,8 @@ def _of_stream() -> Column[str]:
     return Column("stream", _NAME, ForeignKey("stream.name", ondelete="CASCADE"), primary_key=True)
 
 
-# One row: up to when any controller served the store, for how long nobody could be heard until then, and the last
-# restore.
+# One row: up to when any controller served the store, for how long nobody could be heard until then, the last restore,
+# and the stamp of the last change of tokens, see `tokens.py`.
 service = Table(
     "service",
     metadata,
@@ -56,6 +56,7 @@ service = Table(
     Column("served_until", BigInteger, nullable=False),
     Column("unserved_ms", BigInteger, nullable=False),
     Column("restored_at", BigInteger),
+    Column("tokens", BigInteger),  # null: none was ever made
 )
 
 NOT_SERVED: Final = {"id": 1, "served_until": 0, "unserved_ms": 0}  # the row of a new store
@@ -238,7 +239,7 @@ def _journal(name: str, owner: Column[str], *further: Index) -> Table:
     )
 
 
-# Who may call. Rows are added and marked as revoked, never deleted, so two counts show whether anything changed.
+# Who may call. Rows are added and marked as revoked, never deleted.
 token = Table(
     "token",
     metadata,

@@ -1,7 +1,8 @@
 """Tokens as rows. The store has the SHA-256 of a token, never the token.
 
-Rows are added and marked as revoked, never deleted. So two counts show whether anything changed, and a store that ever
-had a token keeps requiring one.
+Rows are added and marked as revoked, never deleted. Each change gives the store's row in `service` another random
+stamp, so whoever has tokens in memory sees whether they are those of the store, also on another history: a fail-over or
+a restore may have lost a change. A store that ever had a token keeps requiring one.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from sqlalchemy import Connection, Row, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from controller.storage import upgrade
+from controller.storage.heads import new_stamp
 from controller.storage.kinds import kind_of, parse_url
 from controller.storage.refusals import NoStore, StoreRefused, shown
+from controller.storage.schema import service
 from controller.storage.schema import token as table
 from controller.storage.transaction import refusing, transaction
 from strandline.access import EVERYTHING, Grant, Role
@@ -27,13 +30,6 @@ from strandline.redaction import TOKEN_PREFIX
 TOKENS: Final = 10_000  # that are not revoked
 
 TOKEN_BYTES: Final = 32
-
-
-class TokenState(NamedTuple):
-    """How many tokens were ever made, and how many of them are revoked."""
-
-    made: int = 0
-    revoked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +65,15 @@ def digest_of(token: bytes) -> str:
     return hashlib.sha256(token).hexdigest()
 
 
-def changed_tokens(connection: Connection, known: TokenState | None) -> tuple[TokenState, dict[str, Grant]] | None:
-    """The state of the tokens, and the grants of those not revoked by digest; None if the state is the known one."""
+def changed_tokens(connection: Connection, known: int | None) -> tuple[int | None, dict[str, Grant]] | None:
+    """The stamp of the last change of tokens, None if none was ever made, and the grants of those not revoked by
+    digest; nothing at all if the stamp is the known one."""
     with connection.begin():
-        state = _state(connection)
-        if state == known:
+        stamp = _stamp(connection)
+        if stamp == known:
             return None
         rows = connection.execute(select(table).where(table.c.revoked_at.is_(None))).all()
-    return state, {row.digest: _grant(row) for row in rows}
+    return stamp, {row.digest: _grant(row) for row in rows}
 
 
 def note_use(connection: Connection, names: Iterable[str], now: int) -> None:
@@ -138,7 +135,7 @@ def has_tokens(url: str) -> bool:
     if not kind_of(parsed).exists(parsed):
         return False
     with open_tokens(url) as connection:
-        return _state(connection).made > 0
+        return _stamp(connection) is not None
 
 
 def list_tokens(connection: Connection) -> list[StoredToken]:
@@ -149,9 +146,9 @@ def list_tokens(connection: Connection) -> list[StoredToken]:
 
 def add_token(connection: Connection, grant: Grant, digest: str, now: int) -> None:
     """Adds a token. Raises TokenRefused if the name is taken, also by a revoked token, or if there are too many."""
-    made, revoked = _state(connection)
-    if made - revoked >= TOKENS:
-        raise TokenRefused(reason=f"there are {made - revoked} tokens already, and {TOKENS} is the limit: revoke some")
+    valid = connection.execute(select(func.count()).where(table.c.revoked_at.is_(None))).scalar_one()
+    if valid >= TOKENS:
+        raise TokenRefused(reason=f"there are {valid} tokens already, and {TOKENS} is the limit: revoke some")
     writers = None if grant.writers == EVERYTHING else grant.writers
     values = {"name": grant.name, "digest": digest, "role": str(grant.role), "pattern": grant.pattern}
     try:
@@ -163,6 +160,7 @@ def add_token(connection: Connection, grant: Grant, digest: str, now: int) -> No
             reason=f"the name {grant.name!r} is taken, by a token that exists or was revoked: names are never used "
             f"again, since the journal keeps them; choose another one"
         ) from None
+    _change_stamp(connection)
 
 
 def revoke_token(connection: Connection, name: str, now: int) -> bool:
@@ -170,14 +168,20 @@ def revoke_token(connection: Connection, name: str, now: int) -> bool:
     valid = update(table).where(table.c.name == name, table.c.revoked_at.is_(None))
     done = connection.execute(valid.values(revoked_at=now))
     if done.rowcount:
+        _change_stamp(connection)
         return True
     if connection.execute(select(table.c.name).where(table.c.name == name)).one_or_none() is None:
         raise TokenRefused(reason=f"there is no token {name!r}: `strandline token list` shows all tokens")
     return False
 
 
-def _state(connection: Connection) -> TokenState:
-    return TokenState(*connection.execute(select(func.count(), func.count(table.c.revoked_at))).one())
+def _stamp(connection: Connection) -> int | None:
+    stamp: int | None = connection.execute(select(service.c.tokens)).scalar_one()
+    return stamp
+
+
+def _change_stamp(connection: Connection) -> None:
+    connection.execute(update(service).values(tokens=new_stamp()))
 
 
 def _grant(row: Row[tuple[object, ...]]) -> Grant:

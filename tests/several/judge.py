@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 from controller.groups.loaded_group import LoadedGroup
+from controller.records.journal_recorder import spans_of
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, load_group
 from controller.storage.heads import Head, compare
@@ -17,9 +19,12 @@ from controller.storage.load import StoredStream, stream_steps
 from controller.storage.marks import StoredMarks
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
+from controller.storage.tokens import changed_tokens, list_tokens
 from controller.streams.loaded_stream import LoadedStream
+from controller.tokens import Tokens
 from strandline.core.mark import Mark
 from strandline.core.served_time import SERVED_GAP_MS, Unserved
+from strandline.errors import Unauthenticated
 from strandline.wire.groups import GroupWindow
 from tests.replica.world import facts_of
 from tests.several.server import Server
@@ -72,6 +77,7 @@ class Judge:
         self.excluded: set[tuple[str, str]] = set()  # by an operator
         self.gaps: list[tuple[float, float]] = []  # when no controller ran
         self.deleted_at: dict[str, float] = {}  # by identity, when that was answered
+        self.tokens: dict[str, bytes] = {}  # by name, all that were ever made
 
     def must(self, holds: bool, what: object) -> None:
         if not holds:
@@ -257,15 +263,38 @@ class Judge:
 
     # -- caches --------------------------------------------------------------------------------------------------
 
+    def same_tokens(self, cached: Tokens, *, now: bool = False) -> None:
+        """Tokens in memory that have the stamp of the store let in those that the store has, as all do that are as the
+        store is now."""
+        connection = self._server.connection
+        if not now and changed_tokens(connection, cached.stamp) is not None:
+            return
+        with connection.begin():
+            valid = {each.grant.name for each in list_tokens(connection) if each.revoked_at is None}
+        admitted = set()
+        for token in self.tokens.values():
+            with suppress(Unauthenticated):
+                admitted.add(cached.check(token).name)
+        self.must(admitted == valid, f"tokens that differ from the store: {sorted(admitted ^ valid)}")
+        self.counts["tokens compared"] += 1
+
     def same_stream(self, cached: LoadedStream, unserved: Unserved, now: int) -> None:
         """A cache whose head is the store's equals a fresh load."""
         stored = self.stored(cached.name, unserved)
         assert stored is not None
         expected, found = facts_of(stored.stream, now), facts_of(cached.stream, now)
         expected["clock"] = max(stored.stream.clock, cached.stream.clock)  # a refused call moves it
-        self._same(cached.name, expected, found)
+        expected |= {"origin": stored.origin, "first_seqs": stored.first_seqs, "places": stored.places}
+        expected |= {"spans": spans_of(stored.head.spans), "log": [seq for seq, *_ in stored.log.rows]}
+        expected |= {"counts": stored.counts, "journaled": stored.head.journaled}
+        found |= {"origin": cached.origin, "first_seqs": cached.oldest_seqs, "places": cached._places}
+        found |= {"spans": cached.spans, "log": [seq for seq, *_ in cached.log._log.rows]}
+        found |= {"counts": cached._stored_counts, "journaled": cached.journal.written}
         for key, chain in stored.chains.items():
-            self._same(cached.name, {"last": chain.last}, {"last": cached.chains[key].last})
+            first = max(chain.first_seq, cached.chains[key].first_seq)
+            expected[f"marks {key!r}"] = chain.after(first - 1, len(chain))
+            found[f"marks {key!r}"] = cached.chains[key].after(first - 1, len(chain))
+        self._same(cached.name, expected, found)
         self.counts["compared"] += 1
 
     def same_group(self, cached: LoadedGroup) -> None:

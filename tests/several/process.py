@@ -11,7 +11,7 @@ from typing import Any
 from controller.clock import Clock, StoreClock, StoreTime
 from controller.commit.freshness import Freshness
 from controller.commit.group_commit import Committer
-from controller.controller import AWAITED_MS, DUE_CHECK_MS, HEARTBEAT_MS
+from controller.controller import AWAITED_MS, DUE_CHECK_MS, HEARTBEAT_MS, TOKENS_REFRESH_MS
 from controller.groups.service import Groups
 from controller.storage.heads import Service
 from controller.storage.presence import Presence
@@ -20,6 +20,7 @@ from controller.streams.notes import Notes
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
+from controller.tokens import Tokens
 from strandline.errors import StrandlineError
 from tests.several.judge import Judge
 from tests.several.server import Server, SimulatedStore
@@ -108,6 +109,7 @@ class Process:
         self.reads = Reads(self.streams, store, self.clock)
         indexes = TimeIndexes(self.streams, store)
         self.groups = Groups(store, self.committer, self.clock, self.streams, self.reads, indexes, self.freshness)
+        self.tokens = Tokens(store, self.clock)
         self.store.before_lock = self.check
         self.committer.start()
 
@@ -123,6 +125,7 @@ class Process:
             (HEARTBEAT_MS, run_due),
             (AWAITED_MS, self.streams.refresh_awaited),
             (DUE_CHECK_MS, self.streams.advance_due),
+            (TOKENS_REFRESH_MS, self.tokens.refresh),
         ):
             self._loops.append(asyncio.create_task(self._repeat(often_ms, what)))
         self.serves = True
@@ -141,7 +144,9 @@ class Process:
         return streams + [each.subject for each in self.groups.in_memory()]
 
     def check(self) -> None:
-        """Caches that have the store's heads equal the store. Nothing of them may be unwritten."""
+        """Caches that have the store's heads equal the store. Nothing of them may be unwritten. So do tokens that have
+        its stamp."""
+        self._judge.same_tokens(self.tokens)
         subjects = self.in_memory()
         heads = self._judge.heads(subjects)
         for subject in subjects:

@@ -202,6 +202,12 @@ class Server:
         finally:
             self.end(session)
 
+    def change_tokens(self, change: Callable[[Connection], object]) -> None:
+        """Makes or revokes a token, as a command does beside the controllers. That counts as part of the next commit:
+        a fail-over that loses no commit loses it nevertheless, if it has come since the last one."""
+        with self.connection.begin():
+            change(self.connection)
+
     # -- faults --------------------------------------------------------------------------------------------------
 
     def go_back(self, lost: int, restored: bool) -> None:

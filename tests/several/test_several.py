@@ -7,8 +7,9 @@ import os
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, func, select
 
-from controller.storage import news
+from controller.storage import news, schema, tokens
 from controller.storage.heads import Head
 from tests.several.server import Server
 from tests.several.world import run
@@ -45,10 +46,17 @@ async def locks_nothing(*_: Any) -> None:
     """In place of a lock."""
 
 
+def counted(connection: Connection) -> int:
+    """In place of the stamp of tokens."""
+    found = connection.execute(select(func.count(), func.count(schema.token.c.revoked_at))).one()
+    return 1_000 * found[0] + found[1]
+
+
 BROKEN: dict[str, tuple[object, str, Any, int]] = {  # and the first of the histories that may find it
     "no lock": (Server, "_acquire", locks_nothing, 1),
     "a new stream has no greater epochs": (news, "epochs_before", lambda *_: 0, 4),
     "a cache takes any stream for its own": (Head, "differs", lambda *_: False, 0),
+    "tokens are compared by two counts": (tokens, "_stamp", counted, 6),
 }
 
 

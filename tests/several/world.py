@@ -7,10 +7,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any, Final, TypeAlias
 
 from controller.storage.heads import due_streams
+from controller.storage.tokens import add_token, digest_of, list_tokens, revoke_token
+from strandline.access import Grant, Role
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment
 from strandline.core.served_time import SERVED_GAP_MS
@@ -375,6 +378,21 @@ class World:
         self.counts["deleted"] += 1
         await self.create(stream)
 
+    async def administer(self) -> None:
+        """Makes and revokes tokens."""
+        random, connection, tokens = self.random, self.server.connection, self.judge.tokens
+        while not self.over:
+            await asyncio.sleep(random.choice((0.01, 0.05, 0.1)))
+            with connection.begin():
+                valid = [each.grant.name for each in list_tokens(connection) if each.revoked_at is None]
+            if len(valid) < 2 or random.random() < 0.3:
+                name = f"token-{len(tokens)}"
+                tokens[name] = name.encode()
+                grant = Grant(name=name, role=Role.READER)
+                self.server.change_tokens(partial(add_token, grant=grant, digest=digest_of(tokens[name]), now=0))
+            else:
+                self.server.change_tokens(partial(revoke_token, name=random.choice(valid), now=0))
+
     # -- faults --------------------------------------------------------------------------------------------------
 
     async def break_things(self) -> None:
@@ -433,7 +451,8 @@ class World:
             self.writers |= {writer: asyncio.create_task(self.write(stream, writer)) for writer in writers}
         jobs = [self.read(random.choice(sorted(STREAMS))) for _ in range(2)]
         jobs += [self.follow("r1", {"s": "0", "t": "0"}), self.follow("r2", {"s": "1", "t": "1"})]
-        tasks = [*self.writers.values(), *(asyncio.create_task(each) for each in (*jobs, self.operate()))]
+        jobs += [self.operate(), self.administer()]
+        tasks = [*self.writers.values(), *(asyncio.create_task(each) for each in jobs)]
         faults = asyncio.create_task(self.break_things())
         ending = asyncio.create_task(self._end(faults, asyncio.gather(*tasks, return_exceptions=True)))
         await asyncio.wait([*tasks, faults, ending, self.judge.failed], return_when="FIRST_EXCEPTION")
@@ -471,6 +490,8 @@ class World:
                 cached = each.committer.cached(subject)
                 late = cached is not None and cached.head.differs(heads.get(subject))
                 self.judge.must(not late, f"{subject} is old after a look")
+            await each.run(each.tokens.refresh())
+            self.judge.same_tokens(each.tokens, now=True)
         self.silent = {writer for writers in STREAMS.values() for writer in writers}
         await over
         self.judge.failed.set_result(None)

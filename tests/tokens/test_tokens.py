@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,29 @@ def test_a_token_is_good_until_its_last_millisecond_over_restarts_and_when_none_
     keyed.revoke(unused)
     assert keyed.ask(None, "GET", "/v1/streams").status_code == 401
     keyed.controller.call("GET", "/healthz")
+
+
+def test_tokens_are_those_of_the_store_where_it_lost_one_change_and_got_another(keyed: Any) -> None:
+    def at(moment: sqlite3.Connection, *, goes_back: bool) -> None:
+        with closing(sqlite3.connect(keyed.database)) as store:
+            moment.backup(store) if goes_back else store.backup(moment)
+
+    def admitted() -> list[str]:
+        return [name for token, name in keyed.names.items() if keyed.ask(token, "GET", "/v1/streams").is_success]
+
+    with closing(sqlite3.connect(":memory:")) as empty, closing(sqlite3.connect(":memory:")) as moment:
+        at(empty, goes_back=False)
+        _, first, second = (keyed.make() for _ in range(3))
+        at(moment, goes_back=False)
+        keyed.revoke(first)
+        assert admitted() == ["admin-1", "admin-3"]
+        at(moment, goes_back=True)  # as where a standby is promoted that lacks the revocation
+        keyed.revoke(second)
+        assert admitted() == ["admin-1", "admin-2"]
+
+        at(empty, goes_back=True)
+        keyed.look()
+        assert admitted() == [] and keyed.ask(None, "GET", "/v1/streams").status_code == 401
 
 
 class OnlyWrites(Store):
