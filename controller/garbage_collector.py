@@ -12,10 +12,10 @@ _under_way: Final[list[object]] = []
 
 @contextmanager
 def lasting_objects() -> Iterator[None]:
-    """Disables collection while very many long-lived objects are made, and exempts them from later collections.
+    """Disables collection while very many long-lived objects are made. Then they are of the oldest generation at once,
+    which is rarely scanned.
 
-    A collection stops everything while it scans objects, a second for a few million. Objects are still freed when their
-    last reference goes. Cycles that exist at the end are never collected.
+    A collection stops everything while it scans objects, a second for a few million.
     """
     mine = object()
     _under_way.append(mine)
@@ -25,5 +25,6 @@ def lasting_objects() -> Iterator[None]:
     finally:
         _under_way.remove(mine)
         gc.freeze()
+        gc.unfreeze()  # into the oldest generation: what stays frozen is never freed if it is in a cycle
         if not _under_way:
             gc.enable()

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple, assert_never
 
@@ -85,6 +86,14 @@ class Remainder:
 NO_REMAINDER: Final = Remainder()
 
 
+def _given_by(writers: Mapping[str, StreamWriter], key: str, name: str) -> Iterable[Given]:
+    """What a writer contributes now."""
+    writer = writers.get(name)
+    if writer is None or key not in writer.key_states:
+        return ()  # forgotten: the last mark has passed it
+    return writer.given(writer.key_states[key])
+
+
 class Aggregate:
     """Makes the marks of one time key from the notes of its writers. It has no clock: `now` is an argument."""
 
@@ -118,7 +127,7 @@ class Aggregate:
         self._have_noted = 0  # how many of the writers
         self._peak: tuple[int, str] | None = None  # the highest noted time and its writer, without excluded writers
         self._peak_known = False  # if not, `peak` computes it
-        self._contributions = Contributions(self._given_by)
+        self._contributions = Contributions(partial(_given_by, self._writers, self.key))
         self._overtaken: int | None = None  # the greatest time of writers that others' notes can overtake
         self._overtaken_known = True  # if not, the next mark computes it
         self._unsure: set[str] = set()  # writers of which only the next mark's cut shows whether others overtake them
@@ -202,12 +211,6 @@ class Aggregate:
             self._unsure.add(writer.name)
         if fewer and time == self._overtaken:
             self._overtaken_known = False
-
-    def _given_by(self, name: str) -> Iterable[Given]:
-        writer = self._writers.get(name)
-        if writer is None or self.key not in writer.key_states:
-            return ()  # forgotten: the last mark has passed it
-        return writer.given(writer.key_states[self.key])
 
     def place(self, writer: StreamWriter, now: int) -> None:
         """Updates role and time of a writer that may have changed."""
@@ -508,7 +511,7 @@ class Aggregate:
         if self.last is not None:
             self.last = replace(self.last, cut=self.last.cut.without(segment))
         self.remainder = replace(self.remainder, cut=self.remainder.cut.without(segment))
-        self._contributions = Contributions(self._given_by)
+        self._contributions = Contributions(partial(_given_by, self._writers, self.key))
         self._overtaken, self._overtaken_known, self._none_lacks = None, True, False
         for writer, _ in self._holding():
             self.gather(writer)
