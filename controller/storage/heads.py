@@ -1,7 +1,7 @@
 """Heads: one narrow row for each stream and reader group. Whoever writes it locks its head, and sees what others wrote.
 
     version, stamp     rises with each commit, and a random number of that commit
-    structure          one more when a cache cannot follow by the log: then it is loaded whole
+    structure          one more when a cache cannot follow by the log and the marks: then it is loaded whole
     clock, wake_at     the time of a stream, and a moment before which time alone does not change it
     journaled, spans   the newest entry of its journal, and what holds since when
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, FromClause, Row, Select, and_, bindparam, func, select
+from sqlalchemy import Connection, FromClause, Row, Select, and_, bindparam, func, or_, select
 
 from controller.storage import schema
 from controller.storage.given_rows import NUMBER, TEXT, given_rows, with_given_rows
@@ -79,21 +79,34 @@ class MarkRows:
         return tuple([self._names.setdefault(name, name) for name in writers])
 
 
-def marks_since(connection: Connection, since: Mapping[str, Mapping[str, int]]) -> dict[str, list[Mark]]:
-    """The marks of each of these streams that follow the given seqs, by key and in order, in one statement: of a key
-    that is not given, all. Runs within the caller's transaction."""
-    found: dict[str, list[Mark]] = {stream: [] for stream in since}
+@dataclass(frozen=True, slots=True)
+class MarksSince:
+    """The marks of a stream that follow some seqs, by key and in order, and the seqs of the oldest marks that the store
+    still has, by key, where earlier ones were removed."""
+
+    marks: list[Mark] = field(default_factory=list)
+    first_seqs: dict[str, int] = field(default_factory=dict)
+
+
+def marks_since(connection: Connection, since: Mapping[str, Mapping[str, int]]) -> dict[str, MarksSince]:
+    """The marks of each of these streams that follow the given seqs, in one statement: of a key that is not given, all.
+    Runs within the caller's transaction."""
+    found = {stream: MarksSince() for stream in since}
     rows: list[Values] = [{"stream": stream, "key": None, "seq": None} for stream in since]
     rows += [{"stream": stream, "key": key, "seq": seq} for stream, seqs in since.items() for key, seq in seqs.items()]
     since_row: tuple[object, ...] = ()
     excluded: tuple[str, ...] = ()
     for row in connection.execute(_MARKS_SINCE[connection.dialect.name], given_rows(rows)):
+        if row.first_seq > 1:
+            found[row.known_stream].first_seqs[row.known_key] = row.first_seq
+        if row.seq is None:
+            continue
         mark = decoded(schema.mark, row, mark_of)
         if row.excluded_since is not None:
             if since_row != (since_row := (row.stream, row.key, row.excluded_since)):
                 excluded = _excluded_of(row)
             mark = replace(mark, excluded=excluded)
-        found[row.stream].append(mark)
+        found[row.stream].marks.append(mark)
     return found
 
 
@@ -114,13 +127,17 @@ def _marks_since(given: FromClause) -> Select[Any]:
     next_key = select(func.min(_mark.key)).where(_mark.stream == keys.c.stream, _mark.key > keys.c.key)
     keys = keys.union_all(select(keys.c.stream, next_key.scalar_subquery()).where(keys.c.key.is_not(None)))
     seq = select(given.c.seq).where(given.c.stream == keys.c.stream, given.c.key == keys.c.key).scalar_subquery()
-    known = select(keys.c.stream, keys.c.key, func.coalesce(seq, 0).label("seq")).cte("known")
+    first_seq = select(func.min(_mark.seq)).where(_mark.stream == keys.c.stream, _mark.key == keys.c.key)
+    columns = func.coalesce(seq, 0).label("seq"), first_seq.scalar_subquery().label("first_seq")
+    known = select(keys.c.stream, keys.c.key, *columns).where(keys.c.key.is_not(None)).cte("known")
     known = known.prefix_with("MATERIALIZED")  # else it is looked up for each mark of a key
     of_key = and_(_mark.stream == known.c.stream, _mark.key == known.c.key, _mark.seq > known.c.seq)
     excluded = schema.excluded.c
     of_mark = and_(excluded.stream == _mark.stream, excluded.key == _mark.key, excluded.seq == _mark.excluded_since)
-    query = select(schema.mark, excluded.writers).select_from(known).join(schema.mark, of_key)
-    return query.outerjoin(schema.excluded, of_mark).order_by(_mark.stream, _mark.key, _mark.seq)
+    which = known.c.stream.label("known_stream"), known.c.key.label("known_key"), known.c.first_seq
+    query = select(schema.mark, excluded.writers, *which).select_from(known).outerjoin(schema.mark, of_key)
+    query = query.outerjoin(schema.excluded, of_mark).where(or_(_mark.seq.is_not(None), known.c.first_seq > 1))
+    return query.order_by(known.c.stream, known.c.key, _mark.seq)
 
 
 _MARKS_SINCE: Final = with_given_rows({"stream": TEXT, "key": TEXT, "seq": NUMBER}, _marks_since)

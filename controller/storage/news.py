@@ -14,13 +14,12 @@ from controller.storage.groups import StoredGroup, group_of_rows
 from controller.storage.heads import Head, Service, compare, lock
 from controller.storage.kinds import KINDS, kind_of
 from controller.storage.load import StreamRow, epochs_before, stream_of
-from controller.storage.marks import marks_since
+from controller.storage.marks import MarksSince, marks_since
 from controller.storage.rows import to_json
 from controller.storage.stream_status import StoredCounts, counts_of
 from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import decoded
 from controller.storage.writer_states import StoredChange, changes_since
-from strandline.core.mark import Mark
 from strandline.errors import StoreCorrupt
 
 # A cache of a stream that is further behind is loaded whole: others wait while it follows under the lock.
@@ -42,7 +41,7 @@ class StreamNews:
     head: Head
     changes: list[StoredChange]  # of the log, from the version of the cache on
     first_seq: int  # of the rows that the log still has
-    marks: list[Mark]  # in order
+    since: MarksSince
     epochs: int
     row: StreamRow
     counts: StoredCounts
@@ -157,7 +156,7 @@ def _read_streams(connection: Connection, found: Found, behind: Mapping[str, Kno
             head=head,
             changes=log[1:],
             first_seq=row.first_seq,
-            marks=marks[name],
+            since=marks[name],
             epochs=row.epochs,
             row=decoded(schema.stream, row, stream_of),
             counts=counts_of(row.counts),

@@ -178,14 +178,16 @@ class LoadedStream:
                         self.noted_at[segment] = max(each.heard_at, self.noted_at.get(segment, 0))
         forgotten, writers = changed_writers(news.changes, stream.writers)
         facts = StreamFacts(news.epochs, row.head, row.passed, row.remainders)
-        stream.adopt(Missed(news.head.clock, forgotten, writers, news.marks, facts))
+        stream.adopt(Missed(news.head.clock, forgotten, writers, news.since.marks, facts))
         self.log.adopt(news.changes, news.first_seq)
         self.head = news.head
         self.journal.written = news.head.journaled
         self.counts.resume(news.counts)
         self._stored_counts = news.counts
-        self._add_marks(news.marks)
-        for mark in news.marks:
+        for key, seq in news.since.first_seqs.items():
+            self._prune(key, seq)
+        self._add_marks(news.since.marks)
+        for mark in news.since.marks:
             self._excluded.pop(mark.key, None)  # retention may remove the row that marks before these refer to
         self._take_spans(spans_of(news.head.spans))
         self.find_deadline()
@@ -245,15 +247,15 @@ class LoadedStream:
         counted = self._write_status(commit)
         self._settling = False
         written = self.journal.write(self.name, commit)
-        pruned = self._pruned
-        if pruned:
+        pruned = {key: seq for key, seq in self._pruned.items() if seq > self.oldest_seqs[key]}
+        if self._pruned:
             self._pruned = {}
             commit.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self.find_deadline()
         head = self.head.next(
             version,
             commit.stamp,
-            structural=changes.structural or bool(pruned),  # no news tells of marks that are gone
+            structural=changes.structural,
             clock=self.stream.clock,
             wake_at=self._wake_at(),
             journaled=self.journal.written,
@@ -375,8 +377,7 @@ class LoadedStream:
             for each in self.chains.values():
                 each.drop_segment(segment)
         for key, seq in pruned.items():
-            self.chains[key].prune_before_seq(seq)
-            self.oldest_seqs[key] = seq
+            self._prune(key, seq)
         for mark in changes.marks:
             if mark.excluded:
                 self.counts.incomplete_marks[mark.key] += 1
@@ -385,6 +386,17 @@ class LoadedStream:
         self.sealed = sealed
         if sealed:
             self.release_readers()  # no further mark will come
+
+    def _prune(self, key: str, seq: int) -> None:
+        """The store has no marks before a seq any more."""
+        chain = self.chains.get(key)
+        if chain is None:
+            return
+        if seq <= chain.last_seq:
+            chain.prune_before_seq(seq)
+            self.oldest_seqs[key] = seq
+        else:  # nor those that follow what is known
+            del self.chains[key]
 
     def _add_marks(self, marks: Iterable[Mark]) -> None:
         for mark in marks:

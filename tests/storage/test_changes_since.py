@@ -10,18 +10,19 @@ from sqlalchemy import delete, text
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.heads import head_of
-from controller.storage.marks import StoredMarks, marks_since
-from controller.storage.news import Known, lock_and_look
+from controller.storage.marks import MarksSince, StoredMarks, marks_since
+from controller.storage.news import Known, lock_and_look, look
 from controller.storage.rows import StreamOrigin
 from controller.storage.subjects import Kind, Subject
 from controller.storage.writer_states import StoredChange, changes_since
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import StoreCorrupt
-from tests.storage.loads import made
+from tests.storage.loads import loaded, made
 from tests.storage.writes import write
 
 
@@ -46,6 +47,9 @@ class Streams:
     def flush(self, name: str) -> None:
         write(self.database, self._loaded[name])
 
+    def loaded(self, name: str) -> LoadedStream:
+        return self._loaded[name]
+
     def version(self, name: str) -> int:
         return self._loaded[name].log.seq
 
@@ -56,7 +60,7 @@ class Streams:
         with self.database.reader.begin():
             return changes_since(self.database.reader, since)
 
-    def marks_since(self, **since: dict[str, int]) -> dict[str, list[Mark]]:
+    def marks_since(self, **since: dict[str, int]) -> dict[str, MarksSince]:
         with self.database.reader.begin():
             return marks_since(self.database.reader, since)
 
@@ -98,8 +102,35 @@ def test_marks_since_have_keys_that_are_not_given(streams: Streams) -> None:
     marks += streams.note("a", "w", 40, "", "k", "l")
     streams.note("b", "w", 10)
     of_key = {key: [mark for mark in marks if mark.key == key] for key in ("", "k", "l")}
-    assert streams.marks_since(a={"": 2}) == {"a": [*of_key[""][2:], *of_key["k"], *of_key["l"]]}
-    assert streams.marks_since(a={"": 4, "l": 1}, c={}, b={"": 1}) == {"a": of_key["k"], "b": [], "c": []}
+    assert streams.marks_since(a={"": 2}) == {"a": MarksSince([*of_key[""][2:], *of_key["k"], *of_key["l"]])}
+    found = streams.marks_since(a={"": 4, "l": 1}, c={}, b={"": 1})
+    assert found == {"a": MarksSince(of_key["k"]), "b": MarksSince(), "c": MarksSince()}
+
+
+def test_a_cache_follows_marks_that_are_removed_also_those_that_it_did_not_know(streams: Streams) -> None:
+    def note(*times: int) -> None:
+        for time in times:
+            streams.note("a", "w", time, "", "k")
+
+    def prune(seqs: dict[str, int]) -> None:
+        for key, seq in seqs.items():
+            streams.loaded("a").prune(key, seq)
+        streams.flush("a")
+        cache.take_in(look(streams.database.reader, {cache.subject: cache.known}), 0.0)
+
+    note(10, 20, 30, 40)
+    cache = loaded(streams.database.reader, "a")
+    prune({"": 3})
+    assert not cache.discarded
+    assert cache.oldest_seqs == {"": 3, "k": 1}
+    assert [mark.seq for mark in cache.chains[""]] == [3, 4]
+    note(50, 60, 70)
+    prune({"": 6, "k": 2})
+    assert not cache.discarded
+    assert cache.oldest_seqs == {"": 6, "k": 2}
+    whole = loaded(streams.database.reader, "a")
+    found, expected = ({key: list(chain) for key, chain in each.chains.items()} for each in (cache, whole))
+    assert found == expected
 
 
 def test_marks_since_name_whom_they_leave_out(streams: Streams) -> None:
@@ -109,8 +140,8 @@ def test_marks_since_name_whom_they_leave_out(streams: Streams) -> None:
     assert marks
     assert {mark.excluded for mark in marks} == {("late",)}
     last = marks[0].seq - 1
-    assert streams.marks_since(a={"": last}) == {"a": marks}
-    assert streams.marks_since(a={"": last + 1}) == {"a": marks[1:]}
+    assert streams.marks_since(a={"": last}) == {"a": MarksSince(marks)}
+    assert streams.marks_since(a={"": last + 1}) == {"a": MarksSince(marks[1:])}
 
 
 LONG = 30_000  # rows
@@ -142,6 +173,6 @@ def test_postgresql_reads_little_more_than_is_lacking_of_many_streams_and_a_long
             found = lock_and_look(writer, [subject], {subject: known}, ())
             StoredMarks(writer, "a", "").start(LONG)
             read = writer.execute(text(ROWS_READ)).scalar_one() - before
-        assert [mark.seq for mark in found.streams["a"].marks] == [LONG + 1]
+        assert [mark.seq for mark in found.streams["a"].since.marks] == [LONG + 1]
         assert [change.seq for change in found.streams["a"].changes] == [head.version]
         assert read < 100
