@@ -58,6 +58,7 @@ async def start_controller(
 
     # Who commits, and compares what is in memory with the store.
     committer = Committer(store, time.follow, waiting_calls=limits.waiting_calls, health=health)
+    committer.start()
     freshness = Freshness(store, committer)
 
     # What serves callers.

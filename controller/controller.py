@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -37,7 +37,7 @@ from strandline.version import __version__
 from strandline.wire.controllers import ControllerReply, ControllersReply
 
 HEARTBEAT_MS: Final = 1_000  # how often the store records that somebody serves it
-STATUS_BEATS: Final = 5  # heartbeats between two looks for a status that is older than its stream
+STATUS_CHECK_MS: Final = 5_000  # how often streams are looked for whose stored status is old
 AWAITED_MS: Final = 50  # how often marks of other controllers are looked for, while somebody waits for some
 DUE_CHECK_MS: Final = 1_000  # how often streams are looked for that time alone should have changed
 TOKENS_REFRESH_MS: Final = 500  # how often a controller checks for new and revoked tokens
@@ -89,16 +89,23 @@ class Controller:
 
     def serve(self, *, by_hand: bool) -> None:
         """Begins what a controller does by itself."""
-        self.committer.start()
         self.since = self.clock.now()
-        run = [self._refresh_tokens]
+        tokens, streams = self.tokens, self.streams
+        run = [self._repeat(TOKENS_REFRESH_MS, tokens.refresh), self._repeat(TOKEN_USE_MS, tokens.note_use)]
         if self.store.is_shared:
-            run.append(self._follow_others)
+            run.append(self._repeat(AWAITED_MS, streams.refresh_awaited))
         if not by_hand:
-            run += [self._run_heartbeat, self._read_clock]
+            self.clock.now()
+            self.clock.watched = True
+            run += [
+                self._repeat(HEARTBEAT_MS, self._heartbeat),
+                self._repeat(HEARTBEAT_MS, self._read_clock),
+                self._repeat(HEARTBEAT_MS, self.retention.run_due),
+                self._repeat(STATUS_CHECK_MS, streams.renew_statuses),
+            ]
             if self.store.is_shared:
-                run.append(self._advance_others)
-        self._tasks = [asyncio.create_task(each(), name=each.__name__) for each in run]
+                run.append(self._repeat(DUE_CHECK_MS, streams.advance_due, 0.5))  # not all controllers at once
+        self._tasks = [asyncio.create_task(each, name="repeated work") for each in run]
 
     async def controllers(self) -> ControllersReply:
         """Who serves the store."""
@@ -214,56 +221,26 @@ class Controller:
         """Tells the store that somebody serves it, and is there. Raises StoreUnavailable."""
         self.time.follow(await self.store.serve(self.presence.serve))
 
-    async def _run_heartbeat(self) -> None:
-        for beats in itertools.count():
-            await asyncio.sleep(HEARTBEAT_MS / 1000)
+    async def _repeat(self, every_ms: int, what: Callable[[], Awaitable[object]], spread: float = 0.0) -> None:
+        """Does something again and again. If it fails, the next time tries again."""
+        while True:
+            await asyncio.sleep(every_ms * random.uniform(1 - spread, 1 + spread) / 1000)
             try:
-                self.streams.record_held()
-                await self._beat()
-                self.streams.store_statuses()
-                if beats % STATUS_BEATS == 0:
-                    await self.streams.renew_statuses()
-                await self.retention.run_due()
+                await what()
             except StrandlineError:
-                continue  # logged where it failed, and the next beat tries again
+                continue  # logged where it failed
             except Exception:
-                log.exception("a heartbeat failed; the next one tries again")
+                log.exception("%s failed; the next time tries again", what.__qualname__)
+
+    async def _heartbeat(self) -> None:
+        """Nothing else is in its task: a late beat is time that nobody served."""
+        self.streams.record_held()
+        await self._beat()
+        self.streams.store_statuses()
 
     async def _read_clock(self) -> None:
-        """Reads the clock each second, which shows whether this process was suspended.
+        """Reads the clock, which shows whether this process was suspended.
 
         The heartbeat cannot do that: it waits for the store.
         """
-        self.clock.now()
-        self.clock.watched = True
-        while True:
-            await asyncio.sleep(HEARTBEAT_MS / 1000)
-            self.streams.timers.run_due()  # a clock that leaps may reach a deadline early
-
-    async def _follow_others(self) -> None:
-        """Looks for marks of other controllers, for those who wait for them here."""
-        while True:
-            await asyncio.sleep(AWAITED_MS / 1000)
-            with contextlib.suppress(StoreUnavailable):  # the store logs it
-                await self.streams.refresh_awaited()
-
-    async def _advance_others(self) -> None:
-        """Does what time has brought about in streams that no controller has in memory."""
-        while True:
-            await asyncio.sleep(DUE_CHECK_MS * random.uniform(0.5, 1.5) / 1000)  # not all controllers at once
-            with contextlib.suppress(StrandlineError):
-                await self.streams.advance_due()
-
-    async def _refresh_tokens(self) -> None:
-        rounds = 0
-        while True:
-            await asyncio.sleep(TOKENS_REFRESH_MS / 1000)
-            rounds += 1
-            try:
-                await self.tokens.refresh()
-                if rounds % (TOKEN_USE_MS // TOKENS_REFRESH_MS) == 0:
-                    await self.tokens.note_use()
-            except (StoreUnavailable, StoreUndecided):
-                continue  # known tokens stay valid, and the failure is logged by the store
-            except Exception:
-                log.exception("the tokens could not be read again")
+        self.streams.timers.run_due()  # a clock that leaps may reach a deadline early

@@ -13,11 +13,11 @@ others took their numbers.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any, Final, NamedTuple, Self
 
-from sqlalchemy import Connection, Select, and_, or_, select, update
+from sqlalchemy import Connection, Select, and_, or_, select, tuple_, update
 
 from controller.storage import schema
 from controller.storage.kinds import KINDS, kind_of
@@ -26,7 +26,7 @@ from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import transaction
 from strandline.core.served_time import Unserved
 
-DUE_STREAMS: Final = 200  # found at once
+DUE_STREAMS: Final = 200  # found at a time
 NEVER: Final = 2**62  # in place of a moment that never comes
 
 
@@ -139,11 +139,23 @@ def _read_service(connection: Connection) -> Service:
     return Service(*connection.execute(select(_service.served_until, _service.unserved_ms, now)).one())
 
 
-def due_streams(connection: Connection, now: int, late_ms: int) -> Sequence[str]:
-    """Streams that time alone should have changed `late_ms` ago."""
-    query = select(_head.name).where(_head.kind == Kind.STREAM.value, _head.wake_at < now - late_ms)
+class DueStream(NamedTuple):
+    """A stream that time alone changes, and when."""
+
+    wake_at: int
+    name: str
+
+
+BEFORE_ALL: Final = DueStream(-NEVER, "")
+
+
+def due_streams(connection: Connection, before: int, after: DueStream = BEFORE_ALL) -> list[DueStream]:
+    """The first streams that time alone should have changed before a moment, or those that follow one of them."""
+    order = _head.wake_at, _head.name
+    query = select(*order).where(_head.kind == Kind.STREAM.value, _head.wake_at < before, tuple_(*order) > after)
     with connection.begin():
-        return connection.execute(query.order_by(_head.wake_at).limit(DUE_STREAMS)).scalars().all()
+        rows = connection.execute(query.order_by(*order).limit(DUE_STREAMS)).all()
+    return [DueStream(*row) for row in rows]
 
 
 def serve(connection: Connection, now: int | None, *, by_hand: bool = False) -> Service:

@@ -5,7 +5,7 @@ Nothing else depends on it: what cannot be read counts as nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from controller.storage.kinds import KINDS
 from controller.storage.rows import Values, to_json
 from controller.storage.subjects import Kind
 
-OUTDATED_STREAMS: Final = 200  # found at once
+STATUSES_COMPARED: Final = 2_000  # at a time
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -70,11 +70,12 @@ def stored_statuses(connection: Connection, names: Iterable[str]) -> dict[str, s
         return {row.stream: row.status for row in rows}
 
 
-def outdated_statuses(connection: Connection, before: int) -> Sequence[str]:
-    """Streams of which the store has the status of an earlier version, though nothing was written to them since a
-    moment."""
+def outdated_statuses(connection: Connection, before: int, after: str) -> tuple[list[str], str]:
+    """Of the next streams by name, those of which the store has the status of an earlier version, though nothing was
+    written to them since a moment; and the name after which to continue, empty after the last stream."""
+    is_old = and_(_head.version > _of_status.version, _head.clock <= before)
     of_stream = and_(_head.kind == Kind.STREAM.value, _head.name == _of_status.stream)
-    query = select(_of_status.stream).join(schema.head, of_stream)
-    query = query.where(_head.version > _of_status.version, _head.clock <= before)
+    query = select(_of_status.stream, is_old).join(schema.head, of_stream).where(_of_status.stream > after)
     with connection.begin():
-        return connection.execute(query.limit(OUTDATED_STREAMS)).scalars().all()
+        rows = connection.execute(query.order_by(_of_status.stream).limit(STATUSES_COMPARED)).all()
+    return [name for name, old in rows if old], rows[-1][0] if len(rows) == STATUSES_COMPARED else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -50,6 +50,7 @@ EXACT_MS: Final = 1_000  # a deadline further ahead may be too early: its stream
 NEARLY_FRESH_S: Final = 0.5  # what was compared this recently may be locked without another look
 REST_MARGIN_MS: Final = 3_000  # from a commit that ends a stream's rest until no other controller shows it at rest
 STATUS_LATE_MS: Final = 3_000  # from a commit until other controllers store the status that it left old
+WORKED_TOGETHER: Final = 32  # streams that nobody calls, in a commit
 DUE_LATE_MS: Final = 500  # from a moment at which time changes a stream until controllers that do not have it look
 
 
@@ -82,6 +83,7 @@ class Streams:
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, StreamCounts] = {}  # by name, kept while a stream is loaded again
         self.damaged: set[str] = set()  # whose rows could not be read
+        self._statuses_compared = ""  # the name up to which they were
 
     # -- finding -------------------------------------------------------------------------------------------------
 
@@ -223,9 +225,11 @@ class Streams:
 
     async def advance_due(self) -> None:
         """Does what time alone has brought about in streams that nobody calls, and that no controller has in memory."""
-        for name in await self._store.read(due_streams, self._clock.now(), DUE_LATE_MS):
-            with suppress(StrandlineError):  # it was deleted meanwhile, or cannot be read, or the next look tries again
-                await self._advance(name)
+        before = self._clock.now() - DUE_LATE_MS
+        due = await self._store.read(due_streams, before)
+        while due:
+            await _each(self._advance, [name for _, name in due])
+            due = await self._store.read(due_streams, before, due[-1])
 
     async def refresh(self) -> None:
         """Makes everything in memory as new as the store is now. Raises StoreUnavailable."""
@@ -242,16 +246,17 @@ class Streams:
 
     async def renew_statuses(self) -> None:
         """Stores the status of streams of which the store has an older one while nobody is about to store it, since the
-        controller that wrote to them last was killed, or lost the store."""
-        late_ms = STATUS_LATE_MS if self._store.is_shared else 0
-        for name in await self._store.read(outdated_statuses, self._clock.now() - late_ms):
-            loaded = self._cache.find_loaded(name)
-            if name in self.damaged or (loaded is not None and loaded.has_old_status):
-                continue
-            with suppress(StrandlineError):  # it was deleted meanwhile, or cannot be read, or the next look tries again
-                loaded = await self.in_turn(name)
-                loaded.renew_status()
-                await self._committer.join(loaded, 0)
+        controller that wrote to them last was killed, or lost the store. Each call compares the next ones by name."""
+        before = self._clock.now() - (STATUS_LATE_MS if self._store.is_shared else 0)
+        names, self._statuses_compared = await self._store.read(outdated_statuses, before, self._statuses_compared)
+        await _each(self._renew_status, [name for name in names if name not in self.damaged])
+
+    async def _renew_status(self, name: str) -> None:
+        loaded = self._cache.find_loaded(name)
+        if loaded is None or not loaded.has_old_status:  # else it is stored soon
+            loaded = await self.in_turn(name)
+            loaded.renew_status()
+            await self._committer.join(loaded, 0)
 
     async def refresh_awaited(self) -> None:
         """Looks whether others have made marks for which somebody waits here."""
@@ -411,6 +416,16 @@ class Streams:
         await ended
         self._forget_counts(name)
         log_event("stream_deleted", stream=name, by=by)
+
+
+async def _each(work: Callable[[str], Awaitable[None]], names: Sequence[str]) -> None:
+    """Does the same for many streams, some at a time. Where it fails, the stream was deleted meanwhile, cannot be read,
+    or the next look tries again."""
+    for first in range(0, len(names), WORKED_TOGETHER):
+        together = names[first : first + WORKED_TOGETHER]
+        for found in await asyncio.gather(*map(work, together), return_exceptions=True):
+            if isinstance(found, BaseException) and not isinstance(found, StrandlineError):
+                raise found
 
 
 def _graph(segments: int | Sequence[NewSegment] | None, now: int) -> SegmentGraph:

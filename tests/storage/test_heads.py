@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from controller.storage.database import Database, open_database
-from controller.storage.heads import compare, due_streams, lock, new_stamp, serve, start_over
+from controller.storage.heads import DueStream, compare, due_streams, lock, new_stamp, serve, start_over
 from controller.storage.news import lock_and_look
 from controller.storage.presence import GONE_MS, Presence, present_controllers
 from controller.storage.save import Commit, write_rows
@@ -88,9 +88,9 @@ def test_a_stream_is_due_by_what_its_head_has(database: Database) -> None:
     with database.reader.begin():
         wake_at = compare(database.reader, [S])[S].wake_at
     if database.reader.dialect.name == "sqlite":
-        assert due_streams(database.reader, wake_at, 0) == []
-    assert due_streams(database.reader, wake_at + 1, 0) == ["s"]
-    assert due_streams(database.reader, wake_at + 1, 5) == []
+        assert due_streams(database.reader, wake_at) == []
+    assert due_streams(database.reader, wake_at + 1) == [(wake_at, "s")]
+    assert due_streams(database.reader, wake_at + 1, DueStream(wake_at, "s")) == []
 
 
 def test_a_restore_outdates_every_cache_until_the_next_commit(database: Database) -> None:

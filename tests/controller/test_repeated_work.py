@@ -1,0 +1,106 @@
+"""What a controller does by itself, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, insert, update
+
+from controller.birth import start_controller
+from controller.storage import schema
+from controller.storage.heads import DUE_STREAMS, Service, head_values, new_head
+from controller.storage.presence import Presence
+from controller.storage.stream_status import outdated_statuses
+from controller.storage.subjects import Kind, Subject
+from strandline.core.note import Note
+from strandline.testing import ManualClock
+from tests.controller.world import CONFIG, World, play
+from tests.served import NOON
+
+
+class Beats(Presence):
+    count = 0
+
+    def serve(self, connection: Connection) -> Service:
+        self.count += 1
+        return super().serve(connection)
+
+
+class Endless:
+    """Work that never ends."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def run_due(self) -> None:
+        self.begun.set()
+        await asyncio.Event().wait()
+
+
+def test_the_heartbeat_waits_for_no_other_work(tmp_path: Path) -> None:
+    async def scene() -> None:
+        clock, endless, beats = ManualClock(NOON), Endless(), Beats("test", "1", ManualClock(NOON).wall)
+        made = await start_controller(f"sqlite:///{tmp_path / 'store.db'}", clock, "test", by_hand=True)
+        retention: Any = endless
+        controller = replace(made, retention=retention, presence=beats)
+        controller.serve(by_hand=False)
+        await endless.begun.wait()
+        before = beats.count
+        async with asyncio.timeout(60):
+            while beats.count < before + 2:
+                await asyncio.sleep(0.05)
+        await controller.stop()
+
+    asyncio.run(scene())
+
+
+async def two_due(world: World) -> None:
+    """Two streams, in each of which a writer falls silent, and before them many whose rows are missing."""
+
+    def spoil(connection: Connection) -> None:
+        with connection.begin():
+            head = new_head("1", NOON)._replace(wake_at=NOON)
+            names = [f"broken-{number}" for number in range(DUE_STREAMS + 1)]
+            rows = [head_values(Subject(Kind.STREAM, name), head) for name in names]
+            connection.execute(insert(schema.head), rows)
+
+    for name in ("s", "t"):
+        await world.streams.create(name, 1, {**CONFIG, "writer_timeout_ms": 1_000})
+        for writer, time in (("a", 1), ("b", 2)):
+            loaded = await world.streams.in_turn(name)
+            loaded.stream.note(Note(writer=writer, times={"": time}, position={"0": time}), world.clock.now)
+            await world.committer.join(loaded)
+            world.clock.now += 100
+        loaded.discard()
+    await world.store.write(spoil)
+    world.clock.now += 2_000
+
+
+def test_streams_that_cannot_be_advanced_are_in_nobodys_way(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await two_due(world)
+        await world.streams.advance_due()
+        for name in ("s", "t"):
+            assert (await world.streams.get(name)).chains[""].last_seq == 2
+
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene)
+
+
+def test_old_statuses_are_found_name_after_name(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await two_due(world)
+
+        def older(connection: Connection) -> None:
+            with connection.begin():
+                connection.execute(update(schema.stream_status).values(version=0))
+
+        await world.store.write(older)
+        assert await world.store.read(outdated_statuses, world.clock.now, "") == (["s", "t"], "")
+        assert await world.store.read(outdated_statuses, world.clock.now, "s") == (["t"], "")
+        await world.streams.renew_statuses()
+        assert await world.store.read(outdated_statuses, world.clock.now, "") == ([], "")
+
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene)
