@@ -167,18 +167,15 @@ class StreamCounts:
 
     def late(self, writer: str) -> None:
         self.late_notes += 1
-        self._of_writer(self.late_by_writer, writer)
-        self._late_unwritten[writer] += 1
+        for counts in (self.late_by_writer, self._late_unwritten):
+            _count_writer(counts, writer)
 
     def refuse(self, code: str, writer: str | None = None) -> None:
         """Counts a refused call. Refused notes have a `writer`."""
         self.refusals[code] += 1
         if writer is not None:
-            self._of_writer(self.refused_by_writer, writer)
-            self._refused_unwritten[writer] += 1
-
-    def _of_writer(self, counts: Counter[str], writer: str) -> None:
-        counts[writer if writer in counts or len(counts) < COUNTED_WRITERS else OTHER] += 1
+            for counts in (self.refused_by_writer, self._refused_unwritten):
+                _count_writer(counts, writer)
 
     def made(self, key: str, marks: Iterable[Mark]) -> None:
         """Counts marks, oldest first."""
@@ -219,6 +216,10 @@ class StreamCounts:
         """Resets the holders after the stream was loaded from the store."""
         for held in self.held.values():
             held.holder = None
+
+
+def _count_writer(counts: Counter[str], writer: str) -> None:
+    counts[writer if writer in counts or len(counts) < COUNTED_WRITERS else OTHER] += 1
 
 
 def _sums(earlier: Mapping[str, int], here: Counter[str]) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controller.records.counts import COUNTED_WRITERS, OTHER, STORED_COUNTS_WRITERS, StreamCounts
+from controller.storage.stream_status import StoredCounts
 from controller.streams.loaded_stream import STATUS_MS
 from tests.operations.scraping import scrape
 from tests.storage.loads import load_stream
@@ -95,3 +96,13 @@ def test_of_very_many_writers_the_store_keeps_the_counts_of_those_with_the_great
     for _ in range(2):
         again.resume(counts.stored())
         assert (again.totals, again.late_by_writer[OTHER]) == (counts.totals, kept[OTHER])
+
+
+def test_counts_of_drawn_names_are_bounded_also_while_nothing_can_be_stored() -> None:
+    counts = StreamCounts()
+    for number in range(2 * COUNTED_WRITERS):
+        counts.refuse("fenced", f"drawn-{number}")
+    counts.resume(StoredCounts())  # it was loaded again
+
+    assert len(counts.refused_by_writer) <= COUNTED_WRITERS + 1
+    assert counts.refused_by_writer.total() == 2 * COUNTED_WRITERS

@@ -74,7 +74,7 @@ async def two_due(world: World) -> None:
             loaded.stream.note(Note(writer=writer, times={"": time}, position={"0": time}), world.clock.now)
             await world.committer.join(loaded)
             world.clock.now += 100
-        loaded.discard()
+        (await world.streams.get(name)).discard()
     await world.store.write(spoil)
     world.clock.now += 2_000
 
