@@ -44,7 +44,7 @@ from strandline.errors import (
     UnknownStream,
 )
 from strandline.names import check_name
-from strandline.wire.streams import settings_by_name
+from strandline.wire.streams import MarksPage, marks_page, settings_by_name
 
 EXACT_MS: Final = 1_000  # a deadline further ahead may be too early: its stream is then woken for nothing
 NEARLY_FRESH_S: Final = 0.5  # what was compared this recently may be locked without another look
@@ -104,9 +104,10 @@ class Streams:
             try:
                 await self._freshness.compare([loaded.subject])
             except StoreUnavailable:
-                if now:
+                found = self.find_loaded(name)
+                if now or found is None:  # it may have been discarded meanwhile
                     raise
-                return loaded  # as it was: what it tells is true
+                return found  # as it was: what it tells is true
             loaded = self.find_loaded(name) or await self._find(name, wait_ms)
         if loaded is None:
             raise UnknownStream(stream=name)
@@ -298,6 +299,17 @@ class Streams:
             result = call(loaded.stream, now)
         await self._committer.join(loaded)
         return result
+
+    async def change_marks(
+        self, name: str, call: Callable[[Stream, int], Sequence[Mark]], act: AdminAction | None = None
+    ) -> MarksPage:
+        """The same of a call that makes marks. Returns them as the stream is then."""
+        loaded = await self.in_turn(name)
+        async with self._journalled(loaded, act) as now:
+            marks = call(loaded.stream, now)
+        page = marks_page(marks, loaded.stream.graph, loaded.origin.identity)
+        await self._committer.join(loaded)
+        return page
 
     async def journal(self, name: str, act: AdminAction) -> None:
         """Adds to the journal of a stream."""

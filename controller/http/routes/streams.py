@@ -48,7 +48,6 @@ from strandline.wire.streams import (
     StreamNames,
     StreamReply,
     holder_reply,
-    marks_page,
     note_reply,
     segment_reply,
     settings_by_name,
@@ -142,10 +141,8 @@ async def drop_segment(stream: str, segment: str, controller: Served, by: Caller
 async def seal(
     stream: str, body: Annotated[SealBody, sent(SealBody, empty=SealBody())], controller: Served, by: CallerName
 ) -> MarksPage:
-    loaded = await controller.streams.get(stream)
     act = AdminAction("sealed", by, {"final": few(body.final)})
-    marks = await controller.streams.change(stream, lambda each, now: each.seal(body.final, now), act)
-    return marks_page(marks, loaded.stream.graph, loaded.origin.identity)
+    return await controller.streams.change_marks(stream, lambda each, now: each.seal(body.final, now), act)
 
 
 @router.post(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
-from controller.controller import Controller
 from controller.http.bodies import RegisterBody
 from controller.http.callers import CallerName, permit
 from controller.http.dependencies import DEFAULT_LIMIT, After, Epoch, Limit, Served
@@ -14,10 +12,9 @@ from controller.records.journal import AdminAction
 from controller.records.operator_log import log_event
 from controller.streams.reads import PAGE_OFFSETS
 from strandline.access import Role
-from strandline.core.mark import Mark
 from strandline.core.stream import Stream
 from strandline.core.writer import StreamWriter, WriterState
-from strandline.wire.streams import MarksPage, Registration, WriterReply, WritersPage, marks_page, registration
+from strandline.wire.streams import MarksPage, Registration, WriterReply, WritersPage, registration
 
 router = shaped_router("writers", prefix="/v1/streams/{stream}/writers")
 
@@ -54,14 +51,14 @@ async def list_writers(stream: str, controller: Served, after: After = "", limit
 
 @router.post("/{writer}/idle", summary="Make a writer idle", dependencies=permit(Role.WRITER))
 async def idle(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> MarksPage:
-    page = await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
+    page = await controller.streams.change_marks(stream, lambda each, now: each.idle(writer, epoch, now))
     log_event("writer_idle", stream=stream, writer=writer)
     return page
 
 
 @router.delete("/{writer}", summary="Close a writer", dependencies=permit(Role.WRITER))
 async def close(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> MarksPage:
-    page = await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
+    page = await controller.streams.change_marks(stream, lambda each, now: each.close(writer, epoch, now))
     log_event("writer_closed", stream=stream, writer=writer)
     return page
 
@@ -69,22 +66,13 @@ async def close(stream: str, writer: str, controller: Served, epoch: Epoch = Non
 @router.post("/{writer}/exclude", summary="Exclude a writer", dependencies=permit(Role.ADMIN))
 async def exclude(stream: str, writer: str, controller: Served, by: CallerName) -> MarksPage:
     act = AdminAction("excluded", by, {"writer": writer})
-    return await _change(controller, stream, lambda each, now: each.exclude(writer, now), act)
+    return await controller.streams.change_marks(stream, lambda each, now: each.exclude(writer, now), act)
 
 
 @router.delete("/{writer}/exclude", summary="Include an excluded writer again", dependencies=permit(Role.ADMIN))
 async def include(stream: str, writer: str, controller: Served, by: CallerName) -> MarksPage:
     act = AdminAction("included", by, {"writer": writer})
-    return await _change(controller, stream, lambda each, now: each.include(writer, now), act)
-
-
-async def _change(
-    controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]], act: AdminAction | None = None
-) -> MarksPage:
-    """Applies a call; answers with the marks that it caused."""
-    loaded = await controller.streams.get(stream)
-    marks = await controller.streams.change(stream, call, act)
-    return marks_page(marks, loaded.stream.graph, loaded.origin.identity)
+    return await controller.streams.change_marks(stream, lambda each, now: each.include(writer, now), act)
 
 
 # If a writer's keys have different states, the first of these counts.

@@ -1,0 +1,93 @@
+"""What changes while a call waits: it answers with what is there then."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.birth import start_controller
+from controller.commit.store import Store
+from controller.http.routes.streams import SealBody, seal
+from controller.storage.database import open_database
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment
+from strandline.errors import StoreUnavailable
+from strandline.testing import ManualClock
+from tests.controller.world import CONFIG, World
+
+
+def test_the_marks_of_a_seal_are_shown_by_the_segments_that_another_controller_has_made_meanwhile(
+    postgres_url: str,
+) -> None:
+    async def scene() -> None:
+        clock = ManualClock()
+        one, other = [await start_controller(postgres_url, clock, name, by_hand=True) for name in ("one", "other")]
+        await one.streams.create("s", 1, CONFIG)
+        await one.notes.take("s", Note(writer="w", times={"": 1}, position={"0": 5}))
+        await one.streams.get("s", now=True)
+        parts = [NewSegment("a", 0.0, 0.5), NewSegment("b", 0.5, 1.0)]
+        await other.streams.change("s", lambda stream, now: stream.scale({"0": 5}, parts, now))
+        for segment, time in (("a", 2), ("b", 3)):
+            await other.notes.take("s", Note(writer="w", times={"": time}, position={segment: 7}))
+        await other.streams.change("s", lambda stream, now: stream.configure({"min_writers": 2}, now))
+        await other.notes.take("s", Note(writer="w", times={"": 4}, position={"a": 8, "b": 8}))
+
+        page = await seal("s", SealBody(), one, None)
+
+        assert [(mark.time, mark.cut) for mark in page.marks] == [(4, {"a": 8, "b": 8})]
+        await one.stop()
+        await other.stop()
+
+    asyncio.run(scene())
+
+
+class Failing(Store):
+    """A store of several controllers. Once it is away, it fails when the test says so."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.is_shared = True
+        self.away = False
+        self.commit_fails, self.read_fails = asyncio.Event(), asyncio.Event()
+
+    async def commit(self, commit: Any) -> None:
+        if not self.away:
+            return await super().commit(commit)
+        await self.commit_fails.wait()
+        await self.release()
+        raise OSError("away")
+
+    async def read(self, *given: Any, **named: Any) -> Any:
+        if not self.away:
+            return await super().read(*given, **named)
+        await self.read_fails.wait()
+        raise StoreUnavailable(reason="away")
+
+
+def test_a_reader_is_not_shown_a_stream_whose_commit_has_failed_while_the_reader_waited(tmp_path: Path) -> None:
+    async def scene() -> None:
+        store = Failing(open_database(f"sqlite:///{tmp_path / 'store.db'}"))
+        world = World(store)
+        world.committer.start()
+        for name in ("s", "t"):
+            await world.streams.create(name, 1, CONFIG)
+        noted = await world.note("s", 1)
+        store.away = True
+        for loaded in world.streams.in_memory():
+            loaded.compared_at = -math.inf  # a long time ago
+        readers = [asyncio.create_task(world.streams.get(name)) for name in ("s", "t")]
+        await asyncio.sleep(0)
+        store.commit_fails.set()
+        with pytest.raises(StoreUnavailable):
+            await noted
+        store.read_fails.set()
+        with pytest.raises(StoreUnavailable):
+            await readers[0]
+        assert (await readers[1]).name == "t"  # as it was
+        await store.close(5)
+
+    asyncio.run(scene())
