@@ -127,7 +127,7 @@ class Durable(SharedFuture):
 class Turn:
     """Calls that wait together, what they are about, and what becomes durable with them."""
 
-    __slots__ = ("calls", "came", "creating", "done", "found", "portions", "subjects", "unwritten", "waiting")
+    __slots__ = ("bug", "calls", "came", "creating", "done", "found", "portions", "subjects", "unwritten", "waiting")
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -139,6 +139,7 @@ class Turn:
         self.found: Found | None = None
         self.unwritten: dict[Subject, Unwritten] = {}
         self.calls = 0  # that were applied
+        self.bug: Exception | None = None  # which leaves open what a call has changed: then nothing is written
         self.portions: deque[tuple[Sequence[Subject], int, asyncio.Future[None]]] = deque()  # that wait to be applied
 
     def refuse(self, error: StrandlineError) -> None:
@@ -318,6 +319,13 @@ class Committer:
         turn.calls += calls
         return turn.done
 
+    def undo(self, unwritten: Unwritten, bug: Exception) -> None:
+        """Undoes the turn of a call that has failed by a bug: it may have changed anything by half."""
+        turn = self._open
+        if turn is not None and unwritten.subject in turn.subjects:
+            unwritten.discard()
+            turn.unwritten[unwritten.subject], turn.bug = unwritten, bug
+
     async def settled(self) -> None:
         """Returns when everything that waits now is written, or has failed."""
         while self._turn is not None or self._wanted.is_set():
@@ -407,6 +415,8 @@ class Committer:
 
     async def _write(self, turn: Turn, began: float) -> None:
         try:
+            if turn.bug is not None:
+                raise turn.bug
             commit, written = Commit(new_stamp()), list[tuple[Unwritten, Callable[[], None]]]()
             for each in turn.unwritten.values():
                 if not each.discarded:

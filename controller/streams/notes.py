@@ -73,11 +73,14 @@ class Notes:
         now = self._clock.now()
         try:
             answer = self._apply(loaded, note, now, tail, by)
+            held = {} if answer.marks else _held_by(loaded.stream, note.times, now)
+            noted = Noted(answer, loaded.stream.graph, held, _ahead(loaded.stream, note.times, now))
         except Refused:
             await self._committer.turn_over()
             raise
-        held = {} if answer.marks else _held_by(loaded.stream, note.times, now)
-        noted = Noted(answer, loaded.stream.graph, held, _ahead(loaded.stream, note.times, now))
+        except Exception as bug:
+            self._committer.undo(loaded, bug)
+            raise
         await self._committer.join(loaded)
         return noted
 
@@ -208,7 +211,7 @@ class Notes:
         now, graph = self._clock.now(), loaded.stream.graph
         results: list[Noted | StrandlineError] = []
         held: dict[tuple[str, ...], dict[str, Holder]] = {}  # by keys; each is filled at the end
-        taken, durable = 0, None
+        taken = 0
         try:
             for place, note in enumerate(notes, first):
                 if isinstance(note, StrandlineError):
@@ -226,12 +229,12 @@ class Notes:
                 if of_keys is None:
                     of_keys = held[keys] = {}
                 results.append(Noted(answer, graph, of_keys, _ahead(loaded.stream, note.times, now)))
-        finally:
-            if taken:
-                durable = self._committer.join(loaded, taken)
-        for keys, of_keys in held.items():
-            of_keys.update(_held_by(loaded.stream, keys, now))
-        return results, durable
+            for keys, of_keys in held.items():
+                of_keys.update(_held_by(loaded.stream, keys, now))
+        except Exception as bug:
+            self._committer.undo(loaded, bug)
+            raise
+        return results, self._committer.join(loaded, taken) if taken else None
 
     def _apply(
         self,

@@ -349,6 +349,9 @@ class Streams:
                 self.journal_refusal(loaded, error, now, act.by, call=act.kind)
             await self._committer.turn_over()
             raise
+        except Exception as bug:
+            self._committer.undo(loaded, bug)
+            raise
         if act is not None:
             loaded.journal.act(act, now)
 

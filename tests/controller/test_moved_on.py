@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,18 @@ import pytest
 
 from controller.birth import start_controller
 from controller.commit.store import Store
-from controller.http.routes.streams import SealBody, seal
+from controller.http.bodies import SealBody
+from controller.http.routes.streams import seal
 from controller.storage.database import open_database
+from controller.streams.notes import Notes
+from controller.streams.registry import Streams
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment
+from strandline.core.stream import Stream
 from strandline.errors import StoreUnavailable
 from strandline.testing import ManualClock
-from tests.controller.world import CONFIG, World
+from tests.controller.world import CONFIG, World, play
+from tests.storage.loads import load_stream
 
 
 def test_the_marks_of_a_seal_are_shown_by_the_segments_that_another_controller_has_made_meanwhile(
@@ -91,3 +97,48 @@ def test_a_reader_is_not_shown_a_stream_whose_commit_has_failed_while_the_reader
         await store.close(5)
 
     asyncio.run(scene())
+
+
+class Unlisted(dict[str, int]):
+    """Times that fail where they are compared with the clock: after the note was applied."""
+
+    def values(self) -> Any:
+        raise ZeroDivisionError
+
+
+def note(writer: str, times: dict[str, int]) -> Note:
+    return Note(writer=writer, times=times, position={"0": 5})
+
+
+def register_and_fail(stream: Stream, now: int) -> None:
+    stream.register("broken", None, now)
+    raise ZeroDivisionError
+
+
+BROKEN: dict[str, Callable[[Notes, Streams], Awaitable[object]]] = {
+    "a note": lambda notes, _: notes.take("s", note("broken", Unlisted({"": 5}))),
+    "many notes": lambda notes, _: notes.take_all(
+        2, lambda place: ("s", note(f"broken-{place}", Unlisted({"": 5}))), lambda *_: [], lambda _: None
+    ),
+    "a change": lambda _, streams: streams.change("s", register_and_fail),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_nothing_of_a_call_that_fails_by_a_bug_is_stored_with_a_later_one(
+    tmp_path: Path, broken: Callable[[Notes, Streams], Awaitable[object]]
+) -> None:
+    async def scene(world: World) -> None:
+        await world.streams.create("s", 1, CONFIG)
+        notes = Notes(world.streams, world.committer, world.clock_of_streams)
+        calls = notes.take("s", note("before", {"": 5})), broken(notes, world.streams)
+        beside, failed = await asyncio.gather(*calls, return_exceptions=True)
+        assert isinstance(failed, ZeroDivisionError)
+        assert not isinstance(beside, Exception) or isinstance(beside, StoreUnavailable)
+        await notes.take("s", note("later", {"": 5}))
+        stored = await world.store.read(load_stream, "s")
+        assert stored is not None
+        assert set(stored.stream.writers) - {"before"} == {"later"}
+        assert ("before" in stored.stream.writers) == (not isinstance(beside, Exception))
+
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene)
