@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from controller.commit.group_commit import Cached, Committer, SharedFuture
+from controller.commit.group_commit import Cached, Committer, Durable, SharedFuture
 from controller.commit.store import Store
 from controller.storage.news import Known, look
 from controller.storage.subjects import Subject
-from strandline.errors import StoreUnavailable
+from strandline.errors import StoreUnavailable, StoreUndecided
 
 NEVER_FRESH_S: Final = -1.0  # for what is to be as new as the store is now
 FRESH_S: Final = 0.1  # what was compared this recently is not compared again for a reader of marks
@@ -76,19 +76,21 @@ class Freshness:
 
     async def _look_for(self, asked: Iterable[Subject]) -> None:
         """A commit that is under way now may have been in the store for a while, and others may have written since. So
-        what it is about is looked at again; one that begins after this call locks what is as new as it has to be."""
-        busy = [subject for subject in asked if self._committer.pending(subject) is not None]
-        await self._look_at(asked)
-        if busy:
-            await self._look_at(busy)
+        what it is about is looked at again; one that begins after this call, and does not fail, locks what is as new as
+        it has to be."""
+        busy = {subject for subject in asked if self._committer.pending(subject) is not None}
+        again = busy.union(await self._look_at(asked))
+        for error in (await self._look_at(again)).values():
+            raise StoreUnavailable(reason=error.reason) if isinstance(error, StoreUndecided) else error
 
-    async def _look_at(self, asked: Iterable[Subject]) -> None:
+    async def _look_at(self, asked: Iterable[Subject]) -> dict[Subject, BaseException]:
+        """Looks at these, or waits for the commits that are under way; returns those whose commit has failed."""
         known: dict[Subject, Known] = {}
-        under_way = []
+        under_way: dict[Subject, Durable] = {}
         for subject in asked:
             commit, cached = self._committer.pending(subject), self._committer.cached(subject)
             if commit is not None:
-                under_way.append(commit)
+                under_way[subject] = commit
             elif cached is not None:
                 known[subject] = cached.known
         if known:
@@ -97,11 +99,13 @@ class Freshness:
             for subject, before in known.items():
                 commit, cached = self._committer.pending(subject), self._committer.cached(subject)
                 if commit is not None:
-                    under_way.append(commit)
+                    under_way[subject] = commit
                 elif cached is not None and cached.head is before.head:  # else it is newer by now
                     cached.take_in(found, began)
         if under_way:
-            await asyncio.wait(under_way)
+            await asyncio.wait(set(under_way.values()))
+        ended = {subject: each.exception() for subject, each in under_way.items() if not each.cancelled()}
+        return {subject: error for subject, error in ended.items() if error is not None}
 
 
 def _refuse(answer: SharedFuture, error: Exception) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from controller.commit.freshness import Freshness
-from controller.commit.group_commit import Committer
+from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store
 from controller.storage import schema
 from controller.storage.news import Found, Known
@@ -208,6 +208,25 @@ class SilentStore:
     async def read(self, *_: Any) -> None:
         self.asked.set()
         await asyncio.Event().wait()
+
+
+async def _compared_while_commits_fail() -> None:
+    subject = Subject(Kind.STREAM, "s")
+    cached = SimpleNamespace(known=Known(cast("Any", None), {}))
+
+    def failing(_: object) -> Durable:
+        """A commit that is under way, and fails."""
+        commit = Durable(loop=asyncio.get_running_loop())
+        asyncio.get_running_loop().call_soon(commit.set_exception, StoreUnavailable(reason="away"))
+        return commit
+
+    committer = SimpleNamespace(pending=failing, cached=lambda _: cached)
+    with pytest.raises(StoreUnavailable, match="away"):
+        await Freshness(cast("Store", SilentStore()), cast("Committer", committer)).compare([subject])
+
+
+def test_a_look_at_the_store_that_only_met_commits_that_failed_has_failed() -> None:
+    asyncio.run(_compared_while_commits_fail())
 
 
 async def _stopped_while_two_wait() -> None:
