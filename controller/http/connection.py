@@ -122,6 +122,19 @@ class HttpConnection(HttpToolsProtocol):
             # uvicorn waits for the next request no longer, although what came began none.
             self._send_by = self.loop.time() + limits.keep_alive_s
 
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no request. If there are whole requests before it, they are answered instead, and then the
+        connection closes: a caller would take the refusal for theirs."""
+        if self.pipeline and self.cycle.more_body:
+            self.pipeline.popleft()  # it is not whole
+        last = self.pipeline[0][0] if self.pipeline else self._answering
+        if last is None or last.more_body or last.response_complete:
+            super().send_400_response(msg)
+            return
+        last.keep_alive = False
+        self._is_over = True
+        self._send_by = NEVER
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self._read_by = self.loop.time() + self._limits.unread_answer_s

@@ -63,6 +63,23 @@ def test_pipelined_calls_are_answered_in_order_and_what_follows_one_that_closes_
     assert time_of(served, "last") == 40
 
 
+CHUNKED = f"POST {NOTES} HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\nno size\r\n".encode()
+
+
+@pytest.mark.parametrize("rubbish", [b"RUBBISH\r\n\r\n", CHUNKED], ids=["no request", "no whole request"])
+@pytest.mark.parametrize("calls", [1, 3])
+def test_calls_with_rubbish_behind_them_are_answered_and_then_the_connection_closes(
+    served: OwnProcess, rubbish: bytes, calls: int
+) -> None:
+    with Raw(served) as raw:
+        raw.send(b"".join(note(time, f"before-{calls}-{len(rubbish)}") for time in range(301, 301 + calls)) + rubbish)
+        answers = [raw.answer() for _ in range(calls)]
+        assert [each.status for each in answers] == [200] * calls and answers[-1].closed
+    with Raw(served) as raw:
+        answer = raw.send(rubbish).answer()
+        assert answer.status == 400 and answer.closed
+
+
 @pytest.mark.parametrize("cut", [1, 40, -60, -5, -1])
 def test_a_request_may_come_in_pieces_or_with_more(served: OwnProcess, cut: int) -> None:
     writer = f"cut{cut}"
