@@ -127,6 +127,8 @@ class BackgroundWriter(BaseWriter):
         if not self._timed:
             self._start_timer()
         self._sender.attend(session)
+        if process_exit.ended:
+            self._send_at_exit()
 
     def wait_until_answered(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> bool:
         """Waits until every note so far is answered: taken or refused. Returns False on timeout."""
@@ -201,6 +203,13 @@ class BackgroundWriter(BaseWriter):
     def _commit_and_note(self, begun: Begun, time: Times | None) -> None:
         self._commit(begun, by_key(time), notes=True)
         self._attend_if_busy()
+        if process_exit.ended:
+            self._send_at_exit()
+
+    def _send_at_exit(self) -> None:
+        """An exit function notes when nobody waits for the background any longer."""
+        if not self._sender.is_own_thread():
+            process_exit.send([self._sender])
 
     def _check_note(
         self, times: Mapping[str, int], newest: Mapping[str, int], position: Mapping[str, int] | None

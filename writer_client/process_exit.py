@@ -4,7 +4,7 @@ refusals that no call has raised.
     the interpreter ends (its last line, an exception, Ctrl-C, sys.exit)    atexit
     a process of multiprocessing ends                                       multiprocessing's own finalizers
 
-The module installs no signal handler. SIGTERM without a handler, SIGKILL and os._exit end a process without either of
+What an exit function notes after that is sent in its call. The module installs no signal handler. SIGTERM without a handler, SIGKILL and os._exit end a process without either of
 the two, and waiting notes are lost. The events are in the log, and the next process of the writer's name covers them.
 """
 
@@ -70,6 +70,7 @@ class Sender(Protocol):
 
 _senders: dict[Sender, None] = {}  # in order of `watch`
 _hooked = False
+ended = False  # whether `leave` has been called
 
 
 def watch(sender: Sender) -> None:
@@ -92,17 +93,25 @@ def forget(sender: Sender) -> None:
 
 
 def leave() -> None:
-    """Sends waiting notes for at most EXIT_DRAIN_MS, or until Ctrl-C, and reports the rest."""
+    """Sends all waiting notes."""
+    global ended
     try:
-        report(_sent_until(time.monotonic() + EXIT_DRAIN_MS / 1000))
-    except KeyboardInterrupt:
-        report(_sent_until(time.monotonic()))
+        send(list(_senders))
     finally:
         _senders.clear()  # a second call does nothing
+        ended = True
 
 
-def _sent_until(deadline: float) -> list[Left]:
-    return [left for sender in list(_senders) for left in sender.send_all(deadline)]
+def send(senders: Iterable[Sender]) -> None:
+    """Sends waiting notes for at most EXIT_DRAIN_MS, or until Ctrl-C, and reports the rest."""
+    try:
+        report(_sent_until(time.monotonic() + EXIT_DRAIN_MS / 1000, senders))
+    except KeyboardInterrupt:
+        report(_sent_until(time.monotonic(), senders))
+
+
+def _sent_until(deadline: float, senders: Iterable[Sender]) -> list[Left]:
+    return [left for sender in senders for left in sender.send_all(deadline)]
 
 
 def report(left: Iterable[Left]) -> None:
@@ -119,9 +128,9 @@ def report(left: Iterable[Left]) -> None:
 
 def _forked() -> None:
     """In a forked child: its parent sends the waiting notes."""
-    global _hooked
+    global _hooked, ended
     _senders.clear()
-    _hooked = False
+    _hooked = ended = False
 
 
 if hasattr(os, "register_at_fork"):

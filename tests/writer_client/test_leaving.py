@@ -155,6 +155,26 @@ def test_a_process_of_multiprocessing_sends_what_was_noted_when_its_function_ret
     assert controller.states(stream) == {"active": 3}
 
 
+LATE = """
+    import atexit
+    atexit.register(lambda: writer.note_time(200, {"0": 2}))  # runs after the package's own exit function
+    writer = BackgroundWriter(url, stream, "w1")
+    writer.note_time(100, {"0": 1})
+"""
+
+
+def test_a_note_of_an_exit_function_that_runs_last_is_sent_or_told_of(
+    controller: Any, nobody: str, tmp_path: Path
+) -> None:
+    stream = controller.stream()
+    done = run(LATE, controller.url, stream, tmp_path / "log")
+    assert "strandline:" not in done.stderr
+    assert controller.marks(stream)[-1].time == 200
+    told = run(LATE, nobody, stream, tmp_path / "log").stderr.splitlines()
+    lines = [line for line in told if line.startswith("strandline:")]
+    assert ["1 note" in line or "2 notes" in line for line in lines] == [True, True]
+
+
 def test_no_signal_gets_a_handler_so_sigterm_ends_a_process_at_once(nobody: str, tmp_path: Path) -> None:
     script = """
         signals = [each for each in signal.valid_signals() if each not in (signal.SIGKILL, signal.SIGSTOP)]
