@@ -4,8 +4,9 @@ refusals that no call has raised.
     the interpreter ends (its last line, an exception, Ctrl-C, sys.exit)    atexit
     a process of multiprocessing ends                                       multiprocessing's own finalizers
 
-What an exit function notes after that is sent in its call. The module installs no signal handler. SIGTERM without a handler, SIGKILL and os._exit end a process without either of
-the two, and waiting notes are lost. The events are in the log, and the next process of the writer's name covers them.
+What an exit function notes after that is sent in its call. The module installs no signal handler. SIGTERM without a
+handler, SIGKILL and os._exit end a process without either of the two, and waiting notes are lost. The events are in the
+log, and the next process of the writer's name covers them.
 """
 
 from __future__ import annotations
