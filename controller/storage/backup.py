@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, func, inspect, select
+from sqlalchemy import URL, Connection, func, select
 
 from controller.storage import schema, upgrade
 from controller.storage.files import new_file
@@ -48,7 +48,7 @@ def _check_is_store(url: URL) -> None:
     """Raises WrongSchema for an empty database, and ForeignStore for another application's; older schemas are fine."""
     with reading(url) as connection:
         upgrade.check_ours(connection, shown(url))
-        if not inspect(connection).get_table_names():
+        if upgrade.is_empty(connection):
             raise WrongSchema(found=None, wanted=schema.REVISION)
 
 

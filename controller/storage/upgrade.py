@@ -12,6 +12,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    delete,
     insert,
     inspect,
     select,
@@ -52,22 +53,30 @@ def configuration(connection: Connection | None = None) -> Config:
 
 def revision(connection: Connection) -> str | None:
     """The store's revision, None if it has no schema."""
-    if not inspect(connection).has_table(_version.name):
+    if not {*OURS, _version.name}.issubset(inspect(connection).get_table_names()):
         return None
     found = connection.scalars(select(_version.c.version_num)).all()
     return ", ".join(sorted(found)) or None  # more than one only if changed by hand
 
 
 def is_empty(connection: Connection) -> bool:
-    """Whether the database has no tables at all."""
-    return not inspect(connection).get_table_names()
+    """Whether the database has no tables, but for that of Alembic, which it leaves when it has stepped down."""
+    return not _others(connection)
+
+
+def _others(connection: Connection) -> list[str]:
+    """The tables, if they are not Alembic's own, with no revision or this one."""
+    tables = inspect(connection).get_table_names()
+    if tables == [_version.name]:
+        return tables if set(connection.scalars(select(_version.c.version_num))) - {REVISION} else []
+    return sorted(tables)
 
 
 def check_ours(connection: Connection, store: str) -> None:
     """Raises ForeignStore for a database that has tables, but not Strandline's."""
-    tables = inspect(connection).get_table_names()
+    tables = _others(connection)
     if tables and not OURS.issubset(tables):
-        raise ForeignStore(store=store, tables=sorted(tables))
+        raise ForeignStore(store=store, tables=tables)
 
 
 def check_now(connection: Connection) -> None:
@@ -90,7 +99,8 @@ def make(connection: Connection) -> None:
     """Creates this version's schema in an empty database, as the migrations do."""
     schema.metadata.create_all(connection, checkfirst=False)
     connection.execute(insert(schema.service).values(schema.NOT_SERVED))
-    _version.create(connection, checkfirst=False)
+    _version.create(connection, checkfirst=True)
+    connection.execute(delete(_version))
     connection.execute(insert(_version).values(version_num=REVISION))
 
 

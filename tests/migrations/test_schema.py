@@ -34,6 +34,7 @@ from controller.storage.schema import (
     metadata,
 )
 from controller.storage.sqlite import sqlite_engine
+from controller.storage.tokens import open_tokens
 from tests.readme.pages import blocks_of, commands_of
 from tests.served import ROOT
 
@@ -239,3 +240,31 @@ def test_a_database_that_is_not_there_is_named_without_its_password(postgres: An
 def test_a_database_that_is_not_supported_is_refused(url: str) -> None:
     with pytest.raises(BadDatabaseUrl):
         open_database(url)
+
+
+def test_plain_alembic_steps_down_to_nothing_and_up_again(store_url: str) -> None:
+    for steps in (["upgrade", "head"], ["downgrade", "base"], ["upgrade", "head"], ["check"], ["downgrade", "base"]):
+        done = alembic(*steps, database=store_url)
+        assert done.returncode == 0, (steps, done.stderr)
+    assert migrate(store_url) == (None, REVISION)
+    open_database(store_url).close()
+
+
+def test_a_database_that_plain_alembic_has_only_stamped_gets_its_tables(store_url: str) -> None:
+    for steps in (["stamp", "head"], ["downgrade", "base"], ["stamp", "head"]):
+        done = alembic(*steps, database=store_url)
+        assert done.returncode == 0, (steps, done.stderr)
+    with pytest.raises(WrongSchema, match="strandline migrate"), open_tokens(store_url):
+        pass
+    with open_database(store_url) as database:
+        assert database.fresh
+    with connected(store_url) as connection:
+        assert differences(connection) == []
+
+
+def test_a_database_that_another_application_has_stamped_is_not_ours(store_url: str) -> None:
+    with connected(store_url) as connection:
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
+        connection.execute(text("INSERT INTO alembic_version VALUES ('ae1027a6acf')"))
+    with pytest.raises(ForeignStore, match="alembic_version"):
+        migrate(store_url)
