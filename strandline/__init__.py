@@ -17,6 +17,7 @@ the same names by subject; what needs an extra that is not installed says which.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from strandline import extras
@@ -37,6 +38,12 @@ else:
         "FilePositions", "LogSink", "MarkWatch", "OutputNotes", "StrandlineSource", "attach", "detach",
         "exact_watermark", "prepare", "read_between", "read_events", "read_range", "register",
     )  # fmt: skip
+    # What these need, of packages that may not be installed.
+    _NEEDED = {
+        **dict.fromkeys(_SPARK, "pyspark"),
+        "KafkaLog": "confluent_kafka",
+        "KafkaLogReader": "confluent_kafka",
+    }
     # A name is looked for in these, which need no extra.
     _CLIENTS = ("writer_client", "reader_client")
     # Where the others are.
@@ -53,8 +60,9 @@ else:
 
     def __getattr__(name: str) -> object:
         if name == "__all__":
-            clients = (each for client in _CLIENTS for each in import_module(client).__all__)
-            return sorted({*clients, *_HOMES} - {"__version__"})
+            clients = {each for client in _CLIENTS for each in import_module(client).__all__}
+            others = {each for each, needed in _NEEDED.items() if find_spec(needed) is None}  # cannot be imported
+            return sorted({*clients, *_HOMES} - {"__version__", *others})
         home = _HOMES.get(name)
         if home is None and not name.startswith("_"):
             home = next((client for client in _CLIENTS if name in import_module(client).__all__), None)

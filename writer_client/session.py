@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from numbers import Integral
+from operator import index
 from time import monotonic
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
 from strandline.client import calls
@@ -586,13 +588,18 @@ def by_key(time: Times | None, *, newest: bool = False) -> Mapping[str, int]:
     if not given and not newest:
         raise InvalidNote(name="times", value={}, wanted="at least one key with a time")
     name = "newest" if newest else "time"
-    times = {
-        key: milliseconds(name, each, up=newest) if isinstance(each, datetime) else each for key, each in given.items()
-    }
+    times = {key: each if type(each) is int else _whole(name, each, newest) for key, each in given.items()}
     for key, each in times.items():
         check_key(key)
         check_time(name, each)
     return times
+
+
+def _whole(name: str, time: Any, up: bool) -> Any:  # what it cannot be is refused later
+    """A datetime, or a whole number of another type such as NumPy's, as milliseconds."""
+    if isinstance(time, datetime):
+        return milliseconds(name, time, up=up)
+    return index(time) if isinstance(time, Integral) and not isinstance(time, bool) else time
 
 
 def noted_times(time: Times) -> Mapping[str, int]:

@@ -65,6 +65,12 @@ def test_an_extra_that_is_missing_is_named_with_its_command(line: str, package: 
     assert said.endswith(f"needs {package}, which is not installed: pip install '.[{extra}]' in a clone of Strandline")
 
 
+def test_a_star_imports_what_works_with_what_is_installed(root: Path) -> None:
+    script = "import sys; sys.modules.update(pyspark=None, confluent_kafka=None)\nfrom strandline import *\n"
+    shown = run(f"{script}print([each in globals() for each in ('Writer', 'SqliteLog', 'attach', 'KafkaLog')])", root)
+    assert shown == "[True, True, False, False]"
+
+
 def test_a_name_that_is_none_is_an_attribute_error() -> None:
     strandline: Any = importlib.import_module("strandline")
     with pytest.raises(AttributeError, match="module 'strandline' has no attribute 'Writter'"):

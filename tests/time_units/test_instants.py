@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,8 @@ from reader_client.event_windows import EventWindows, Tumbling
 from reader_client.items import WatermarkItem
 from strandline.core.time_units import as_datetime, milliseconds
 from strandline.core.window import TimeWindow
-from strandline.errors import InvalidConfig
+from strandline.errors import InvalidConfig, InvalidNote
+from writer_client.session import noted_times
 
 MOMENTS = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-9, minutes=-30))]))
 
@@ -60,3 +63,15 @@ def test_windows_take_datetimes_and_close_by_them() -> None:
     assert windows.advance(start + timedelta(milliseconds=999)) == []
     (closed,) = windows.advance(start + timedelta(seconds=1))
     assert (closed.start_at, closed.end_at) == (start, start + timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("time", [numpy.int64(7), numpy.uint32(7)])
+def test_a_writer_notes_whole_numbers_of_other_types(time: Any) -> None:
+    times = noted_times(time)
+    assert times == {"": 7} == noted_times({"": time}) and type(times[""]) is int
+
+
+@pytest.mark.parametrize("time", [True, numpy.bool_(True), numpy.float64(7), 7.0, "7"])
+def test_a_writer_notes_nothing_that_is_no_whole_number(time: Any) -> None:
+    with pytest.raises(InvalidNote, match="whole milliseconds"):
+        noted_times(time)
