@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO
 
 from controller.records.operator_log import LOGGER, request_id
 from controller.records.rate_limit import RateLimit
+from controller.wording import visible
 from strandline.redaction import redact
 
 LOG_LINES: Final = 10_000  # waiting to be written; further lines are left out, and counted
@@ -98,7 +99,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
             line["traceback"] = self.formatException(record.exc_info)
-        return _visible(json.dumps(_safe(line), ensure_ascii=False, default=str))
+        return visible(json.dumps(_safe(line), ensure_ascii=False, default=str))
 
 
 class TextLines(logging.Formatter):
@@ -114,7 +115,7 @@ class TextLines(logging.Formatter):
         if not record.exc_info:
             return line
         below = redact(self.formatException(record.exc_info)).splitlines()
-        return "\n".join([line, *(f"  {_visible(each)}" for each in below)])
+        return "\n".join([line, *(f"  {visible(each)}" for each in below)])
 
 
 def _safe(value: Any) -> Any:
@@ -134,15 +135,7 @@ def _safe(value: Any) -> Any:
 
 def _quoted(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if _PLAIN.fullmatch(text) and text.isprintable() else _visible(json.dumps(text, ensure_ascii=False))
-
-
-def _visible(text: str) -> str:
-    """The text with JSON escapes for unprintable characters: else the name of a stream could forge a line, or hide
-    one."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+    return text if _PLAIN.fullmatch(text) and text.isprintable() else visible(json.dumps(text, ensure_ascii=False))
 
 
 FORMATS: Final[dict[str, Callable[[], logging.Formatter]]] = {"text": TextLines, "json": JsonLines}

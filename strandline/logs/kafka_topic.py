@@ -8,8 +8,11 @@ and a position may be too high but never too low. Readers end at the last stable
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -25,6 +28,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, TopicDescription
 from confluent_kafka.cimpl import RESOURCE_TOPIC
 
+from strandline.errors import StrandlineError
 from strandline.fork import OwningProcess
 from strandline.logs import Position, check_head
 from strandline.logs.errors import InvalidSetting, LogUnavailable, TopicMissing
@@ -54,6 +58,7 @@ CONNECTING: Final = (
     "security.", "socket.", "ssl", "topic.metadata.",
 )  # fmt: skip  # one line each would fill a page
 CREATE_TIME: Final = "CreateTime"
+REPLICAS_NEEDED: Final = "min.insync.replicas"
 # librdkafka writes some twenty lines a second for a broker that is away. What it says comes back from calls as well.
 QUIET: Final = {"log_level": 2}
 
@@ -128,15 +133,11 @@ class Topic:
         def ask(timeout_s: float) -> list[int]:
             nonlocal some_lacked
             described = self._described(timeout_s)
-            lacking = [each for each in described if len(each.isr) < len(each.replicas)]
-            asked = self._replicas_needed(timeout_s) if lacking else 0
-            for each in lacking:
-                needed = len(each.replicas) if asked is None else min(len(each.replicas), asked)
-                if len(each.isr) < needed:
-                    some_lacked = True
-                    why = "" if asked else ": without the right DescribeConfigs on the topic, it needs all of them"
-                    reason = f"partition {each.id} has {len(each.isr)} in-sync replicas, and needs {needed}{why}"
-                    raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, reason))
+            try:
+                _check_in_sync(described, lambda: self._setting(REPLICAS_NEEDED, timeout_s))
+            except KafkaException as error:
+                some_lacked |= error.args[0].code() == KafkaError.NOT_ENOUGH_REPLICAS
+                raise
             return [each.id for each in described]
 
         partitions = self._repeat(ask)
@@ -211,17 +212,6 @@ class Topic:
             waiting.goes_on(f"{self.path}: for {left_s:.0f} s more, a follower may hide what was not acknowledged")
             time.sleep(min(left_s, 1))
 
-    def _replicas_needed(self, timeout_s: float) -> int | None:
-        """The topic's `min.insync.replicas`; None where this client may not ask for it."""
-        try:
-            return int(self._setting("min.insync.replicas", timeout_s))
-        except KeyError:
-            return 1  # of what is no Kafka, but speaks like it
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                raise
-            return None
-
     def _setting(self, name: str, timeout_s: float) -> str:
         resource = ConfigResource(RESOURCE_TOPIC, self.name)
         (future,) = self._admin.describe_configs([resource], request_timeout=timeout_s).values()
@@ -237,11 +227,7 @@ class Topic:
                 return {}
             futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
             found = {str(each.partition): future.result().offset for each, future in futures.items()}
-            for segment, offset in found.items():
-                if offset == OFFSET_INVALID:  # as while a partition gets another leader
-                    reason = f"partition {segment} has told no offset"
-                    raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, reason))
-            return found
+            return _checked(found)
 
         return self._repeat(ask)
 
@@ -266,6 +252,106 @@ class Topic:
             raise TopicMissing(topic=self.name, servers=self.servers) from None
         if error.code() in _HOPELESS or asked_ms > KAFKA_ASK_MS:
             raise LogUnavailable(path=self.path, reason=error.str()) from None
+
+
+class NotedTopics:
+    """Asks where many topics end, for notes, by one client. It asks once: what Kafka cannot answer now is an error of
+    that topic alone, and the caller asks again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.servers = str(settings.get("bootstrap.servers", ""))
+        self._admin = client_of(AdminClient, {**ASKING, **connecting(settings)})
+        self._unknown: dict[str, float] = {}  # since when no broker knows a topic
+        self._lacked: dict[str, float] = {}  # when a topic last lacked replicas
+
+    def ends(self, names: Iterable[str]) -> dict[str, Position | StrandlineError]:
+        """The ends of each topic, as `Topic.ends_for_notes`; or TopicMissing, or LogUnavailable. A topic that no broker
+        knows is left out at first, since it may be new."""
+        names = list(names)
+        if not names:
+            return {}
+        now = time.monotonic()
+        self._lacked = {name: at for name, at in self._lacked.items() if now - at < KAFKA_CATCH_UP_MS / 1000}
+        described = self._admin.describe_topics(TopicCollection(names), request_timeout=KAFKA_ATTEMPT_MS / 1000)
+        partitions: dict[str, list[int]] = {}
+        found: dict[str, Position | StrandlineError] = {}
+        unknown: dict[str, float] = {}
+        for name in names:
+            try:
+                infos = described[name].result().partitions
+                _check_in_sync(infos, partial(self._replicas_needed, name))
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.NOT_ENOUGH_REPLICAS:
+                    self._lacked[name] = now
+                if code not in _UNKNOWN:
+                    found[name] = self._failure(name, error)
+                elif (now - unknown.setdefault(name, self._unknown.get(name, now))) * 1000 > KAFKA_MISSING_MS:
+                    found[name] = TopicMissing(topic=name, servers=self.servers)
+                continue
+            if name in self._lacked:  # as in `Topic.ends_for_notes`
+                found[name] = LogUnavailable(path=self._path(name), reason="its followers fetch what they lacked")
+                continue
+            partitions[name] = [each.id for each in infos]
+        self._unknown = unknown
+        return found | self._ends(partitions)
+
+    def _ends(self, partitions: Mapping[str, Iterable[int]]) -> dict[str, Position | StrandlineError]:
+        asked = {
+            TopicPartition(name, each): OffsetSpec.latest() for name, numbers in partitions.items() for each in numbers
+        }
+        level = IsolationLevel.READ_UNCOMMITTED
+        if not asked:
+            return {name: {} for name in partitions}
+        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=KAFKA_ATTEMPT_MS / 1000)
+        positions: dict[str, Position] = {name: {} for name in partitions}
+        failed: dict[str, StrandlineError] = {}
+        for each, future in futures.items():
+            try:
+                positions[each.topic] |= _checked({str(each.partition): future.result().offset})
+            except KafkaException as error:
+                failed[each.topic] = self._failure(each.topic, error)
+        return {**positions, **failed}
+
+    def _replicas_needed(self, name: str) -> str:
+        resource = ConfigResource(RESOURCE_TOPIC, name)
+        (future,) = self._admin.describe_configs([resource], request_timeout=KAFKA_ATTEMPT_MS / 1000).values()
+        return str(future.result()[REPLICAS_NEEDED].value)
+
+    def _failure(self, name: str, error: KafkaException) -> StrandlineError:
+        return LogUnavailable(path=self._path(name), reason=error.args[0].str())
+
+    def _path(self, name: str) -> str:
+        return f"{name} at {self.servers}"
+
+
+def _check_in_sync(partitions: Iterable[TopicPartitionInfo], replicas_needed: Callable[[], str]) -> None:
+    """Raises KafkaException with NOT_ENOUGH_REPLICAS unless each partition has the in-sync replicas that it needs.
+    `replicas_needed` gives the topic's `min.insync.replicas`, and is asked only where some are not in sync."""
+    lacking = [each for each in partitions if len(each.isr) < len(each.replicas)]
+    if not lacking:
+        return
+    why, asked = "", 1  # of what is no Kafka, but speaks like it
+    try:
+        with suppress(KeyError):
+            asked = int(replicas_needed())
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        why, asked = ": without the right DescribeConfigs on the topic, it needs all of them", sys.maxsize
+    for each in lacking:
+        needed = min(len(each.replicas), asked)
+        if len(each.isr) < needed:
+            reason = f"partition {each.id} has {len(each.isr)} in-sync replicas, and needs {needed}{why}"
+            raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, reason))
+
+
+def _checked(ends: Position) -> Position:
+    """The ends; raises KafkaException where a partition has told none, as while it gets another leader."""
+    for segment, offset in ends.items():
+        if offset == OFFSET_INVALID:
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"partition {segment} has told no offset"))
+    return ends
 
 
 _UNKNOWN: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.relay.owed import Book, Whose
+from controller.cli.relay.lines import LINES, Lines, shown
+from controller.cli.relay.loop import fitting
+from controller.cli.relay.owed import Book, Owed, Whose, in_turn
 from controller.cli.relay.records import Leaving, NotANote, Said, read_record
+from strandline.core.note import Note
+from strandline.limits import BODY_BYTES
+from strandline.wire.streams import note_body
 
 TILL = {"stream": "orders", "writer": "till-7"}
 
@@ -83,15 +89,14 @@ def test_nothing_is_due_before_all_its_partitions_were_read() -> None:
     assert book.due({0}.__contains__) == {} and list(book.due({0, 1}.__contains__)) == ["orders"]
 
 
-def test_what_waits_for_a_stream_that_is_not_there_does_not_hold_the_rest() -> None:
+def test_what_is_for_a_stream_that_is_not_there_is_dropped_and_holds_nothing_up() -> None:
     book = Book()
     book.take(0, 3, Said("nowhere", "w", {"": 1}, None))
     book.take(0, 4, Said("orders", "w", {"": 1}, None))
     assert book.committable({0: 5, 1: 2}) == {0: 3, 1: 2}
-    book.park("nowhere")
-    assert book.committable({0: 5, 1: 2}) == {0: 4, 1: 2}
-    book.settle(Whose("orders", "w"))
-    assert book.committable({0: 5, 1: 2}) == {0: 5, 1: 2} and list(book.due(lambda _: True)) == ["nowhere"]
+    assert book.drop_stream("nowhere") == 1
+    assert book.committable({0: 5, 1: 2}) == {0: 4, 1: 2} and list(book.due(lambda _: True)) == ["orders"]
+    assert book.drop_stream("nowhere") == 0 and len(book) == 1
 
 
 def test_what_another_relay_reads_now_is_forgotten_and_the_rest_stays() -> None:
@@ -99,8 +104,70 @@ def test_what_another_relay_reads_now_is_forgotten_and_the_rest_stays() -> None:
     book.take(0, 0, Said("s", "both", {"": 1}, None))
     book.take(1, 0, Said("s", "both", {"": 2}, None))
     book.take(0, 1, Said("s", "gone", {"": 3}, None))
+    book.take(0, 2, Said("s", "both", {}, Leaving.IDLE))
     book.drop([0])
-    assert list(book.due(lambda _: True)["s"]) == ["both"] and book.committable({1: 4}) == {1: 0}
+    assert book.due(lambda _: True)["s"] == {"both": Owed({"": 2}, None, {1: 0})} and book.committable({1: 4}) == {1: 0}
+
+
+def test_no_more_writers_are_kept_than_there_is_room_for() -> None:
+    book = Book(bound=2)
+    for writer in ("a", "b"):
+        book.take(0, 0, Said("s", writer, {"": 1}, None))
+    assert [book.has_room(Whose("s", writer)) for writer in ("a", "c")] == [True, False]
+    book.settle(Whose("s", "b"))
+    assert book.has_room(Whose("s", "c"))
+
+
+def test_a_stream_with_many_writers_holds_up_no_other() -> None:
+    assert list(in_turn({"many": "abc", "none": "", "one": "d"})) == [
+        ("many", "a"),
+        ("one", "d"),
+        ("many", "b"),
+        ("many", "c"),
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 249), st.integers(0, 256), st.integers(0, 249)), max_size=40), st.integers(0, 900)
+)
+def test_the_notes_of_a_request_fit_into_its_body(sizes: list[tuple[int, int, int]], segments: int) -> None:
+    least = -(2**53) + 1
+    left = {f"{place:03}".ljust(writer, "w"): {f"{key:03}".ljust(length, "k"): least for key in range(keys)}
+            for place, (writer, keys, length) in enumerate(sizes)}  # fmt: skip
+    position = dict.fromkeys(map(str, range(segments)), 2**53 - 1)
+    while left:
+        some = fitting(left, segments)
+        left = {writer: times for writer, times in left.items() if writer not in some}
+        body = {
+            "notes": [
+                note_body(Note(writer=each, times=some[each], position=position, epoch=2**53 - 1)) for each in some
+            ]
+        }
+        assert some and (len(some) == 1 or len(msgspec.json.encode(body)) <= BODY_BYTES)
+
+
+def test_what_others_sent_is_cut_and_cannot_look_like_a_line_or_move_a_terminal() -> None:
+    with pytest.raises(NotANote) as raised:
+        read_record(b'{"stream":"s","writer":"w","\\u001b[2J\\nstrandline relay: FORGED' + b"a" * 100_000 + b'":1}')
+    said = str(raised.value)
+    assert said.isprintable() and len(said) < 500 and "\\u001b[2J" in said
+    assert shown("a\nb\x1b[2J\u202e" + "c" * 2_000).isprintable()
+    assert len(shown("\x00" * 5_000)) < 7_000
+
+
+def test_a_subject_has_a_line_a_minute_and_all_of_them_a_bound() -> None:
+    now, said = [0.0], list[str]()
+    lines = Lines(said.append, lambda: now[0])
+    for number in range(1_000):
+        lines.say("orders", f"first {number}")
+        lines.say(number, "another")
+    assert len(said) == LINES and said[0] == "strandline relay: first 0"
+    now[0], said[:] = 60.0, []
+    lines.say("orders", "second")
+    assert said == [
+        f"strandline relay: {1_001 - LINES} more lines were left out: there were more than {LINES}",
+        "strandline relay: second (999 more such lines were left out)",
+    ]
 
 
 RECORDS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.sampled_from([None, *Leaving])), max_size=12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import kafka_settings_option, name_of, needs, option, pairs, settings_file
 from controller.terminal import Failure, say
 from strandline.errors import StrandlineError
+from strandline.logs import Position
 
 TOPIC: Final = "strandline-notes"
 GROUP: Final = "strandline-relay"
@@ -60,29 +62,31 @@ def command(
     writer's name as the record's key. Any number of relays share the topic's partitions.
     """
     with needs("kafka"):
+        from controller.cli.relay.lines import Lines, shown
         from controller.cli.relay.loop import Relay
         from controller.cli.relay.measures import RelayMeasures
-        from controller.cli.relay.topic import NotesTopic
-        from strandline.logs.kafka_topic import Topic
+        from controller.cli.relay.topic import NotesTopic, member
+        from strandline.logs.kafka_topic import NotedTopics, Topic
     given: dict[str, Any] = {**settings_file(settings), "bootstrap.servers": servers}
-    known: dict[str, Topic] = {}
-
-    def ends(stream: str) -> dict[str, int]:
-        if stream not in known:
-            known[stream] = Topic(topics.get(stream, stream), given)
-        return known[stream].ends_for_notes()
 
     try:
         try:
             measures = RelayMeasures(metrics)
         except OSError as error:
             raise Failure(f"metrics cannot be served: {error.strerror}") from None
-        records = NotesTopic(topic, relay_group, given)
+        records = NotesTopic(Topic(topic, given), member(relay_group, given))
+        noted = NotedTopics(given)
+
+        def ends(streams: Collection[str]) -> dict[str, Position | StrandlineError]:
+            named = {stream: topics.get(stream, stream) for stream in streams}
+            found = noted.ends(named.values())
+            return {stream: found[name] for stream, name in named.items() if name in found}
+
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves its group in order
         say(f"relays the notes in {topic} to {client.controller}; Ctrl-C ends it")
         try:
-            Relay(client, records, ends, measures).run()
+            Relay(client, records, ends, measures, Lines()).run()
         finally:
             records.close()
     except StrandlineError as error:
-        raise Failure(client.explain(error)) from None
+        raise Failure(shown(client.explain(error))) from None

@@ -14,8 +14,9 @@ class RelayMeasures:
         registry = CollectorRegistry()
         self._counts = Counter(
             "strandline_relay_results",
-            "What the relay did: records read, notes taken (noted, late), what had been noted before (repeated), idle "
-            "and close, and records that are no notes, went back in time or were refused.",
+            "What the relay did: records read, notes taken (noted, late), idle and close; and what counts for nothing: "
+            "times that had been noted before (repeated) or went back, records that are no notes, what is refused, or "
+            "for a stream that is not there (missing), and records for which there was no room.",
             ["result"],
             registry=registry,
         )
@@ -27,8 +28,8 @@ class RelayMeasures:
         if address is not None:
             start_http_server(address[1], address[0], registry)
 
-    def counted(self, what: str) -> None:
-        self._counts.labels(what).inc()
+    def counted(self, what: str, count: int = 1) -> None:
+        self._counts.labels(what).inc(count)
 
     def behind(self, records: Mapping[int, int], owed: int) -> None:
         self._behind.clear()

@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from controller.cli.relay.lines import shown
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import StrandlineError
 from strandline.names import check_name
 
-SHOWN_BYTES: Final = 120  # of a record that is none
+SHOWN_CHARACTERS: Final = 120  # of a record that is none, and of what is wrong with it
 
 
 class Leaving(StrEnum):
@@ -60,7 +61,7 @@ def read_record(value: bytes | None) -> Said:
     try:
         found = _decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NotANote(f"{value[:SHOWN_BYTES]!r}: {error}") from None
+        raise NotANote(f"{shown(value[:SHOWN_CHARACTERS])}: {shown(error, SHOWN_CHARACTERS)}") from None
     if found.time is not None and found.times is not None:
         raise NotANote("it has a time and times: one of them")
     if found.idle and found.close:
@@ -73,5 +74,5 @@ def read_record(value: bytes | None) -> Said:
         check_name("stream", found.stream)
         Note(writer=found.writer, times=times, position={})
     except StrandlineError as error:
-        raise NotANote(str(error)) from None
+        raise NotANote(shown(error)) from None
     return Said(found.stream, found.writer, times, leaving)

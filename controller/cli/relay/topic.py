@@ -14,8 +14,10 @@ from strandline.logs.kafka_topic import KAFKA_SOCKET_MS, QUIET, Settings, Topic,
 TAKEN_RECORDS: Final = 1_000  # at a time
 TAKEN_WITHIN_S: Final = 0.1
 MISSED_AFTER_MS: Final = 10_000  # without a sign of life; then others read its partitions
+REFRESHED_MS: Final = 2_000  # between two looks for new partitions
 
-_UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+# Errors that end by themselves, as that of a consumer which hung for so long that the group gave it up.
+_PASSING: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._MAX_POLL_EXCEEDED)
 
 
 class Record(NamedTuple):
@@ -26,35 +28,40 @@ class Record(NamedTuple):
     value: bytes | None
 
 
+def member(group: str, settings: Settings) -> Consumer:
+    """A consumer that is a member of a group. Raises InvalidSetting."""
+    return client_of(
+        Consumer,
+        {
+            **QUIET,
+            "topic.metadata.refresh.interval.ms": REFRESHED_MS,
+            **connecting(settings),
+            "socket.timeout.ms": KAFKA_SOCKET_MS,
+            "group.id": group,
+            "session.timeout.ms": MISSED_AFTER_MS,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "partition.assignment.strategy": "cooperative-sticky",
+        },
+    )
+
+
 class NotesTopic:
     """Reads committed records from where the group has come to. For one thread."""
 
-    def __init__(self, topic: str, group: str, settings: Settings) -> None:
-        """Raises TopicMissing, and LogUnavailable."""
-        self.name = topic
+    def __init__(self, topic: Topic, consumer: Consumer) -> None:
+        """`consumer` is a member of the group. Raises TopicMissing, and LogUnavailable."""
+        self.name = topic.name
         self.positions: dict[int, int] = {}  # up to where each assigned partition was read
-        self._servers = str(settings.get("bootstrap.servers", ""))
         # By partition that was not yet read to where it ended when it was assigned, that end; None until it is asked.
         self._unread: dict[int, int | None] = {}
         self._gone: set[int] = set()
-        self._topic = Topic(topic, settings)
+        self._topic = topic
         self._topic.partitions()
-        self._consumer = client_of(
-            Consumer,
-            {
-                **QUIET,
-                **connecting(settings),
-                "socket.timeout.ms": KAFKA_SOCKET_MS,
-                "group.id": group,
-                "session.timeout.ms": MISSED_AFTER_MS,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "partition.assignment.strategy": "cooperative-sticky",
-            },
-        )
-        self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        self._consumer = consumer
+        consumer.subscribe([self.name], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     def take(self) -> list[Record]:
         """The next records, as soon as there are some. Raises LogUnavailable for what will not end by itself."""
@@ -84,10 +91,14 @@ class NotesTopic:
         return found
 
     def commit(self, offsets: Mapping[int, int]) -> bool:
-        """Stores up to where nobody needs to read again. Returns whether the group still counts this member."""
+        """Stores up to where nobody needs to read again. Returns whether the group still counts this member.
+
+        Then the member has all partitions but those of which `gone` tells: others get one when the member has given it
+        up in `take`, or when the group has given up the member.
+        """
         places = [TopicPartition(self.name, each, offset) for each, offset in offsets.items() if each in self.positions]
         if not places:
-            return True
+            return False
         try:
             stored = self._consumer.commit(offsets=places, asynchronous=False)
         except KafkaException:
@@ -122,8 +133,8 @@ class NotesTopic:
             if partition in self.positions and offset is not None:
                 self._come(partition, offset)
                 self._unread.pop(partition, None)
-        elif error.code() not in _UNKNOWN and not error.retriable():
-            raise LogUnavailable(path=f"{self.name} at {self._servers}", reason=error.str())
+        elif error.code() not in _PASSING and not error.retriable():
+            raise LogUnavailable(path=self._topic.path, reason=error.str())
 
     def _assigned(self, _: Consumer, places: Iterable[TopicPartition]) -> None:
         for each in places:
