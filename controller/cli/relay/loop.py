@@ -57,6 +57,7 @@ Value = TypeVar("Value")
 OF_ONE_STREAM: Final = (Refused, StoreCorrupt, StreamLoading, LogUnavailable)  # errors that others do not share
 CALLED_TOGETHER: Final = 8  # registrations, and calls by which writers leave
 REGISTERED_AT_ONCE: Final = 256  # in a round, so that those who are registered do not wait for others
+STREAMS_AT_ONCE: Final = 16  # of those that may not be there
 EPOCHS_KEPT: Final = 250_000  # of writers that were registered; one of more is registered again
 NOTE_BYTES: Final = 100  # at most, of a note without what follows
 SEGMENT_BYTES: Final = 26  # of a partition's number, its offset, and the signs between
@@ -182,10 +183,15 @@ class Relay:
         return True
 
     def _register(self, due: Due) -> bool:
-        """Registers some of those writers that are not, and one in each stream that may not be there. Returns whether
-        the group counted this relay after that."""
-        new = {stream: [each for each in due[stream] if (stream, each) not in self._epochs] for stream in due}
-        new = {stream: some if stream in self._there else some[:1] for stream, some in new.items()}
+        """Registers some of those writers that are not, and one in each of some streams that may not be there. Returns
+        whether the group counted this relay after that."""
+        new = {
+            stream: [each for each in owed if (stream, each) not in self._epochs]
+            for stream, owed in due.items()
+            if stream in self._there
+        }
+        for stream in islice((each for each in due if each not in self._there), STREAMS_AT_ONCE):
+            new[stream] = list(islice(due[stream], 1))
 
         def register(whose: Whose) -> Call[Registered]:
             return calls.register(*whose, due[whose.stream][whose.writer].times)

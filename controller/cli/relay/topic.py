@@ -19,6 +19,14 @@ REFRESHED_MS: Final = 2_000  # between two looks for new partitions
 # Errors that end by themselves, as that of a consumer which hung for so long that the group gave it up.
 _PASSING: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._MAX_POLL_EXCEEDED)
 
+READS: Final = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    "partition.assignment.strategy": "cooperative-sticky",
+}
+
 
 class Record(NamedTuple):
     """A record of the topic."""
@@ -39,11 +47,7 @@ def member(group: str, settings: Settings) -> Consumer:
             "socket.timeout.ms": KAFKA_SOCKET_MS,
             "group.id": group,
             "session.timeout.ms": MISSED_AFTER_MS,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "partition.assignment.strategy": "cooperative-sticky",
+            **READS,
         },
     )
 
