@@ -48,6 +48,7 @@ soak: servers coverage ## Replay half an hour in Spark, kill controllers and sto
 	MANY_WRITERS=10000 $(BIN)/python -m pytest --timeout 900 tests/writer_client/test_many_writers.py
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest --timeout 3600 $(QUICK)
 	$(BIN)/python -m tests.histories --seeds 0:3000
+	$(BIN)/python -m tests.histories --relays --seeds 0:3000
 	$(BIN)/python -m tests.histories --kafka 1 --seeds 0:100
 	$(BIN)/python -m tests.histories --kafka 3 --seeds 0:50
 	MODEL_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model
