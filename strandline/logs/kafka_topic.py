@@ -262,36 +262,39 @@ class NotedTopics:
         self.servers = str(settings.get("bootstrap.servers", ""))
         self._admin = client_of(AdminClient, {**ASKING, **connecting(settings)})
         self._unknown: dict[str, float] = {}  # since when no broker knows a topic
-        self._lacked: dict[str, float] = {}  # when a topic last lacked replicas
+        # Topics that lacked replicas, and since when none of theirs lacks any, as far as that is known.
+        self._lacked: dict[str, float | None] = {}
 
     def ends(self, names: Iterable[str]) -> dict[str, Position | StrandlineError]:
         """The ends of each topic, as `Topic.ends_for_notes`; or TopicMissing, or LogUnavailable. A topic that no broker
         knows is left out at first, since it may be new."""
-        names = list(names)
+        names = list(dict.fromkeys(names))
         if not names:
             return {}
-        now = time.monotonic()
-        self._lacked = {name: at for name, at in self._lacked.items() if now - at < KAFKA_CATCH_UP_MS / 1000}
         described = self._admin.describe_topics(TopicCollection(names), request_timeout=KAFKA_ATTEMPT_MS / 1000)
         partitions: dict[str, list[int]] = {}
         found: dict[str, Position | StrandlineError] = {}
         unknown: dict[str, float] = {}
         for name in names:
+            now = time.monotonic()
             try:
                 infos = described[name].result().partitions
                 _check_in_sync(infos, partial(self._replicas_needed, name))
             except KafkaException as error:
                 code = error.args[0].code()
                 if code == KafkaError.NOT_ENOUGH_REPLICAS:
-                    self._lacked[name] = now
+                    self._lacked[name] = None
                 if code not in _UNKNOWN:
                     found[name] = self._failure(name, error)
                 elif (now - unknown.setdefault(name, self._unknown.get(name, now))) * 1000 > KAFKA_MISSING_MS:
                     found[name] = TopicMissing(topic=name, servers=self.servers)
                 continue
             if name in self._lacked:  # as in `Topic.ends_for_notes`
-                found[name] = LogUnavailable(path=self._path(name), reason="its followers fetch what they lacked")
-                continue
+                since = self._lacked[name] = self._lacked[name] or now
+                if (now - since) * 1000 < KAFKA_CATCH_UP_MS:
+                    found[name] = LogUnavailable(path=self._path(name), reason="its followers fetch what they lacked")
+                    continue
+                del self._lacked[name]
             partitions[name] = [each.id for each in infos]
         self._unknown = unknown
         return found | self._ends(partitions)

@@ -321,6 +321,7 @@ class Producer:
     bounds: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KEYS, 0))
     is_in: bool = False  # it may write
     coming: int | None = None  # the offset of the record by which it comes back
+    times: Mapping[str, int] | None = None  # those of that record, if they are greater than all before
 
 
 @dataclass
@@ -354,6 +355,7 @@ class RelayHistory:
         self.kafka = self.kafka or ModelKafka(self.random)
         self.streams = {name: Told(name) for name in self.kafka.streams[: self.random.choice((1, 1, 2))]}
         self.producers = {(stream, name): Producer(name) for stream in self.streams for name in NAMES}
+        self.partitions = self.random.choice((1, PARTITIONS))  # of the topic of notes that have records
         self.steps: list[str] = []
 
     def say(self, what: str) -> None:
@@ -408,7 +410,7 @@ class RelayHistory:
         return offset
 
     def partition_of(self, producer: Producer) -> int:
-        return NAMES.index(producer.name) % PARTITIONS
+        return NAMES.index(producer.name) % self.partitions
 
     def write(self, told: Told, producer: Producer) -> None:
         if not producer.is_in:
@@ -451,8 +453,10 @@ class RelayHistory:
         if producer.is_in:
             return
         if producer.coming is None or self.random.random() < 0.2:
-            again = producer.bounds if self.random.random() < 0.3 else self.draw_times(producer, KEYS, back=False)
-            producer.coming = self.record(told, producer, times=dict(again))
+            before = dict(producer.bounds)
+            times = before if self.random.random() < 0.3 else self.draw_times(producer, KEYS, back=False)
+            producer.coming = self.record(told, producer, times=dict(times))
+            producer.times = times if all(times[key] > before[key] for key in KEYS) else None
         for _ in range(self.random.choice((0, 10, 20))):  # it mostly waits until that is noted
             self.go_on(2)
             self.look(told, producer)
@@ -460,13 +464,18 @@ class RelayHistory:
                 return
 
     def look(self, told: Told, producer: Producer) -> None:
-        """Whether its note was taken: the group needs it no more, and the controller counts the writer."""
-        if producer.coming is None or self.kafka.committed()[self.partition_of(producer)] <= producer.coming:
+        """Whether its note was taken: the controller counts it, and has the times of its note, or the group needs that
+        no more."""
+        if producer.coming is None:
             return
         page = self.connection.run(calls.list_writers(told.name))
         found = next((each for each in page.writers if each.writer == producer.name), None)
+        over = self.kafka.committed()[self.partition_of(producer)] > producer.coming
         if found is None or found.state in ("idle", "closed"):
-            producer.coming = None  # its note was refused, or is for a stream that was there before
+            if over:
+                producer.coming = None  # its note was refused, or is for a stream that was there before
+            return
+        if not over and found.times != producer.times:
             return
         producer.is_in, producer.coming = True, None
         for key in KEYS:

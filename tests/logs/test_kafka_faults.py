@@ -17,7 +17,7 @@ from strandline.logs import Event, Position, StoredEvent
 from strandline.logs.errors import LogFenced, LogUnavailable, LogUndecided, NotAcknowledged
 from strandline.logs.kafka import KafkaLog
 from strandline.logs.kafka_reader import KafkaLogReader
-from strandline.logs.kafka_topic import Topic
+from strandline.logs.kafka_topic import NotedTopics, Topic
 from tests.kafka import Kafka
 
 pytestmark = pytest.mark.full
@@ -349,3 +349,30 @@ def test_a_commit_that_is_not_answered_is_undecided_until_it_is(kafka: Kafka) ->
     assert found.keys() == {b"first", b"second", b"third"}
     assert found[b"second"] == ("0", [position["0"] - 1])
     assert found[b"third"] == ("0", [third["0"] - 1])
+
+
+def test_ends_of_many_topics_are_asked_at_once_and_what_one_lacks_is_its_own(
+    three_brokers: Kafka, new_topic: Callable[[], str]
+) -> None:
+    needs_all, needs_two = f"{new_topic()}-all", new_topic()
+    three_brokers.create_topic(needs_all, 1, config={"min.insync.replicas": "3"})
+    asked = NotedTopics(three_brokers.client)
+    assert asked.ends([needs_all, needs_two, "none"]) == {needs_all: {"0": 0}, needs_two: {"0": 0, "1": 0, "2": 0}}
+    said: set[str] = set()
+    three_brokers.kill(1)
+    try:
+        while not {"topic_missing", "has 2 in-sync replicas, and needs 3"} <= said:
+            found = asked.ends([needs_all, needs_two, "none"])
+            lacking, missing = found[needs_all], found.get("none")
+            if isinstance(lacking, LogUnavailable):
+                said.add(lacking.reason.partition("partition 0 ")[2])
+            if isinstance(missing, StrandlineError):
+                said.add(missing.code)
+        while isinstance(asked.ends([needs_two])[needs_two], LogUnavailable):
+            time.sleep(0.05)
+    finally:
+        three_brokers.start(1)
+    while isinstance(again := asked.ends([needs_all])[needs_all], LogUnavailable):
+        said.add(again.reason)
+        time.sleep(0.05)
+    assert again == {"0": 0} and "its followers fetch what they lacked" in said
