@@ -51,7 +51,8 @@ KEYS: Final = ("", "b")
 RELAYS: Final = 2
 PARTITIONS: Final = 2  # of the topic of notes, and of each stream's
 STEPS: Final = 60
-STATES: Final = {None: ("active", "behind"), "idle": ("idle",), "close": ("closed",)}  # by a writer's last word
+# By a writer's last word. A note that is repeated leaves a writer joined that was registered again before.
+STATES: Final = {None: ("active", "behind", "joined"), "idle": ("idle",), "close": ("closed",)}
 AT_ONCE: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 
@@ -564,6 +565,9 @@ class RelayHistory:
                     act(told, producer)
 
         each(self.random.choice((self.leave, self.note, self.write)))
+        if self.random.random() < 0.5:  # one that has registered nobody yet
+            self.kill_all()
+            self.start()
         self.pause()
         self.start()
         each(self.come_back)

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from controller.cli.relay.loop import Relay
-from controller.cli.relay.owed import Book, Due
-from controller.cli.relay.topic import NotesTopic
+from controller.cli.relay.owed import Due
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
 from tests.histories.history import Untrue
 from tests.histories.relay_history import ModelKafka, SteppedClient, run_with_relays
@@ -67,14 +66,6 @@ def lets_a_writer_leave_whose_position_was_refused(patch: Patch) -> None:
     takes_for_noted(patch, PositionWentBack)
 
 
-def notes_before_it_has_read_a_partition_to_its_end(patch: Patch) -> None:
-    patch.setattr(NotesTopic, "is_read", lambda self, partition: partition in self.positions)
-
-
-def keeps_what_a_partition_said_that_another_one_reads(patch: Patch) -> None:
-    patch.setattr(Book, "drop", lambda self, partitions: None)
-
-
 def asks_for_the_ends_before_it_reads(patch: Patch) -> None:
     begin_round = Relay.round
 
@@ -94,8 +85,6 @@ BUGS = (
     (uses_registrations_that_no_commit_follows, 0),
     (lets_a_writer_leave_whose_time_was_refused, 0),
     (lets_a_writer_leave_whose_position_was_refused, 0),
-    (notes_before_it_has_read_a_partition_to_its_end, 0),
-    (keeps_what_a_partition_said_that_another_one_reads, 0),
     (asks_for_the_ends_before_it_reads, 0),
 )
 
