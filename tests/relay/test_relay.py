@@ -252,7 +252,7 @@ def test_a_relay_that_was_stopped_says_nothing_old_when_it_goes_on(site: Site) -
     for number in range(8, 28):
         site.note("w", time=number)
         time.sleep(0.1)
-        assert site.writers()["w"]["state"] == "active"
+        assert site.writers()["w"]["state"] in ("active", "joined")  # as a relay that takes over registers it
     site.until(lambda writers: writers["w"]["times"] == {"": 27})
     assert stopped.poll() is None and second.poll() is None
 
