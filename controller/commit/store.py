@@ -37,7 +37,15 @@ from controller.storage.subjects import Subject
 from controller.storage.transaction import CommitUnknown, Transaction, transaction
 from controller.storage.unreadable import made_of_rows
 from controller.storage.worker import in_thread
-from strandline.errors import StoreCorrupt, StoreUnavailable, StoreUndecided, StreamLoading
+from strandline.errors import (
+    StoreCorrupt,
+    StoreUnavailable,
+    StoreUndecided,
+    StreamLoading,
+    StreamRecreated,
+    UnknownGroup,
+    UnknownStream,
+)
 
 LOADS_AT_ONCE: Final = 4  # over connections of their own
 
@@ -47,12 +55,12 @@ Result = TypeVar("Result")
 
 @contextmanager
 def after_commit() -> Iterator[None]:
-    """For reads after a call's change is durable: turns StoreUnavailable and StreamLoading, which mean that nothing
-    was changed, into StoreUndecided."""
+    """For reads after a call's change is durable: turns errors that mean that nothing was changed into StoreUndecided,
+    those of a stream or group that was deleted meanwhile too."""
     try:
         yield
-    except (StoreUnavailable, StreamLoading) as error:
-        why = "a stream is still being loaded" if isinstance(error, StreamLoading) else error.reason
+    except (StoreUnavailable, StreamLoading, UnknownStream, StreamRecreated, UnknownGroup) as error:
+        why = error.reason if isinstance(error, StoreUnavailable) else str(error)
         raise StoreUndecided(reason=f"it is stored, but the answer could not be read: {why}") from error
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from controller.groups.stream_views import StreamQuestion, StreamView, StreamViews
 from strandline.core.segment import SegmentGraph
+from strandline.errors import StoreUndecided
 from strandline.wire.groups import GroupSettings
 from tests.controller.world import CONFIG, World, play
 
@@ -68,6 +69,23 @@ def test_a_stream_that_is_removed_while_a_group_asks_is_no_fault(store_url: str,
             assert (await groups.acquire("g0", "r", epoch, 9)).owned == {"s1": {"0": 0}}
         else:
             assert (await groups.lag("g0")).streams["s1"].keys() == {"0"}
+
+    play(store_url, scene)
+
+
+def test_a_report_that_is_durable_is_not_refused_if_a_stream_is_deleted_before_the_answer(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        for stream in ("s1", "t1"):
+            await world.streams.create(stream, 1, CONFIG)
+        await world.groups.create("g0", GroupSettings(streams=("s1", "t1")))
+        epoch = (await world.groups.register("g0", "r", {})).epoch
+
+        async def delete() -> None:
+            await world.streams.delete("t1")
+
+        world.groups.views = Interrupted(world.groups.views, delete, of_graphs=True)
+        with pytest.raises(StoreUndecided, match=r"it is stored, but the answer could not be read: .*'t1'"):
+            await world.groups.report("g0", "r", epoch, {})
 
     play(store_url, scene)
 
