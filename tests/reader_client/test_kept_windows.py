@@ -279,6 +279,26 @@ def test_a_reader_further_ahead_takes_over_unsettled_events(written: Any, closes
             assert [each.events for each in one.advance(20)] == [(5, 6) if closes else (0, 1, 2, 5, 6)]
 
 
+@pytest.mark.parametrize("recall", [None, lambda *_: None])
+def test_a_segment_without_a_kept_state_opens_no_window_that_its_group_has_passed(written: Any, recall: Any) -> None:
+    written = ten(written)
+    group, one, two = written.group(), EventWindows[int](Tumbling(10)), EventWindows[int](Tumbling(10))
+    with reading(written, group, **options(one), report_ms=1) as first:
+        take(first, one, 7)
+        written.note(10)
+        watermark(first, 10)
+        assert [each.events for each in one.advance(10)] == [tuple(range(7))]
+        first.save()
+        first.settle()
+    written.write(("0", 8), ("0", 12))  # the first one breaks the promise of the mark at 10
+    with reading(written, group, "r2", **options(two, recall=recall), report_ms=1) as second:
+        take(second, two, 2)
+        assert second.late.total == 1
+        written.note(20)
+        watermark(second, 20)
+        assert [(each.start, each.events) for each in two.advance(20)] == [(10, (12,))]
+
+
 def test_acknowledging_when_windows_close_holds_no_time_and_loses_nothing(written: Any) -> None:
     written = ten(written)
     group, windows = written.group(), EventWindows[EventItem](Tumbling(10))

@@ -88,6 +88,17 @@ def test_time_advances_on_a_stream_without_any_events(stage: Stage) -> None:
     assert stream.bounds({"0": 7}) == (2, None)
 
 
+def test_who_never_registers_or_notes_holds_nothing_back_and_who_registers_does(stage: Stage) -> None:
+    #   w notes 1 at 7, and 2 at 9: in between, 0 has an event of somebody who is not known here
+    stream = stage.stream()
+    stream.note("w", 1, {"0": 7})
+    stream.note("w", 2, {"0": 9})
+    assert stream.bounds({"0": 9}) == (2, None)
+    stage.controller.call("PUT", f"/v1/streams/{stream.name}/writers/v")
+    stream.note("w", 3, {"0": 9})
+    assert stream.bounds({"0": 9}) == (2, None)
+
+
 def test_a_transaction_has_only_the_time_its_commit_gave(stage: Stage) -> None:
     #   commit(1)           commit()            commit(3)
     #   ──────────► 10      ──────────► 20      ──────────► 30      what was committed without a time waits for the
