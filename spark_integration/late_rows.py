@@ -55,7 +55,7 @@ class RowKeeper:
                 self._write(batch.filter(pc.is_null(time)), self.unreadable_to)
             if self.late_to is not None:
                 begins = pa.scalar(0, pa.int64()).cast(time.type)  # Spark's watermark does, in 1970
-                late = pc.fill_null(pc.or_kleene(pc.less(time, batch[FLOOR]), pc.less_equal(time, begins)), False)
+                late = pc.fill_null(pc.or_kleene(pc.less(time, batch[FLOOR]), pc.less(time, begins)), False)
                 self._write(batch.filter(late), self.late_to)
                 batch = batch.filter(pc.invert(late))
             yield batch

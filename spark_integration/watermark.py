@@ -80,8 +80,9 @@ def exact_watermark(
     The metric example has the kind, segment, offset, time and floor of an event that is unreadable, else of one whose
     time looks like another unit than milliseconds, else of a late one. The log has a line for the first of each.
 
-    Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there: they count as such and
-    go to `late_to`. Raises MarkDropped, WrongColumn, WrongSetting, and InvalidOption for a duration that is none.
+    Rows before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there: they count as such and go to
+    `late_to`. A row at that very moment counts in windows alone. Raises MarkDropped, WrongColumn, WrongSetting, and
+    InvalidOption for a duration that is none.
     """
     event_time = _check(df, event_time)
     check_settings(df.sparkSession)
@@ -95,7 +96,7 @@ def exact_watermark(
         floor = functions.col(FLOOR)
         floor_ms = functions.unix_millis(floor)
         is_late = functions.coalesce(time < floor, functions.lit(False)) | (
-            time <= functions.timestamp_millis(functions.lit(0))
+            time < functions.timestamp_millis(functions.lit(0))
         )
         late = functions.count(functions.when(is_event & is_late, 1))
         is_odd = is_odd | is_late

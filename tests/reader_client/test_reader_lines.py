@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -123,17 +124,18 @@ def test_windows_that_go_on_without_their_state_say_so(
     world = written(1)
     world.write(("0", 1), ("0", 11), ("0", 12))
     world.note(13)
-    group = world.group()
+    group, times = world.group(), count(24, 20)
 
     def starts(state: str) -> list[int]:
         found = []
+        time = next(times)
         with reading(world, group, **OPTIONS) as reader:
             for window in reader.windows(Tumbling(10), state=tmp_path / state):
                 found.append(window.start)
                 if window.end > 20 or len(found) == 2:
                     break
-                world.write(("0", 24), ("0", 31))
-                world.note(32)
+                world.write(("0", time), ("0", time + 7))
+                world.note(time + 8)
         return found
 
     assert starts("state") == [0, 10]

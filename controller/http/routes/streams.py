@@ -34,6 +34,7 @@ from controller.http.shapes import sent, shaped_router
 from controller.records.journal import JOURNAL_NAMES, AdminAction, few
 from controller.streams.loaded_stream import LoadedStream
 from strandline.access import Role
+from strandline.core.config import TimeDomain
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment, Segment
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
@@ -194,7 +195,9 @@ def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
 
 def _segment_reply(loaded: LoadedStream, segment: Segment, reached: int | None) -> SegmentReply:
     """The description of a segment of a stream that has reached a time."""
-    return segment_reply(segment, loaded.noted_at.get(segment.id), None if segment.sealed else reached)
+    is_young = segment.predecessors and loaded.stream.config.time_domain is TimeDomain.INGESTION
+    known = [time for time in (reached, segment.created_at if is_young else None) if time is not None]
+    return segment_reply(segment, loaded.noted_at.get(segment.id), None if segment.sealed else max(known, default=None))
 
 
 def _scaling(body: ScaleBody) -> dict[str, Any]:
