@@ -29,6 +29,7 @@ from strandline.paced_log import PacedLog
 from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
 
 NOBODY: Final[LeftOut] = {}
+NO_BOUNDS: Final = KeyWindow(None, None, complete=True)
 
 Place: TypeAlias = tuple[str, str]  # a stream, and one of its time keys
 
@@ -54,10 +55,11 @@ class PassedMarks:
         lowers: dict[Place, int | None] = {}  # where marks leave writers out
         left_out: dict[Place, LeftOut] = {}
         for stream, each in window.streams.items():
-            for key, bounds in each.keys.items():
-                place = stream, key
+            for key in {**each.keys, **(window.watermarks if each.set_aside else {})}:
+                place, bounds = (stream, key), each.keys.get(key, NO_BOUNDS)
                 marks = self._marks.setdefault(place, _Marks(*place, self._policy, self._page_marks))
-                found = yield from marks.upto(bounds, each, window.watermarks.get(key))
+                watermark, is_left_out = window.watermarks.get(key), stream in window.idle
+                found = yield from marks.upto(bounds, each, watermark, is_left_out=is_left_out)
                 if self._policy is OnIncomplete.FAIL:
                     if found.there and not marks.complete_follows:
                         marks.ask_again()
@@ -80,7 +82,7 @@ def _held_at(window: GroupWindow, lowers: Mapping[Place, int | None]) -> GroupWi
     for (stream, key), lower in lowers.items():
         keys = streams[stream].keys
         streams[stream] = structs.replace(
-            streams[stream], keys={**keys, key: structs.replace(keys[key], lower=lower, upper=None)}
+            streams[stream], keys={**keys, key: structs.replace(keys.get(key, NO_BOUNDS), lower=lower, upper=None)}
         )
         watermark = watermarks.get(key)
         watermarks[key] = None if lower is None or watermark is None else min(watermark, lower)
@@ -112,23 +114,26 @@ class _Marks:
     def _new(self) -> Completeness:
         return Completeness(self._stream, self._policy)
 
-    def upto(self, bounds: KeyWindow, stream: StreamWindow, watermark: int | None) -> Job[Completeness]:
-        """The marks up to the bound of a group's window in this stream; the group's `watermark` is that of all."""
+    def upto(
+        self, bounds: KeyWindow, stream: StreamWindow, watermark: int | None, *, is_left_out: bool
+    ) -> Job[Completeness]:
+        """The marks up to the bound of a group's window in this stream; the group's `watermark` is that of all. Where
+        the group goes on without the stream, it has read all of it but what the writers that are set aside wrote."""
         here = self._new()
-        if bounds.lower is None or stream.end_of_stream:  # an ended stream has all that it will ever have
+        if stream.end_of_stream and not stream.set_aside:  # it has all that it will ever have
             return here
-        if bounds.complete:
+        if bounds.lower is not None and bounds.complete:
             here.pass_mark(bounds.lower)
-            return here
-        if bounds.lower != self._lower:
-            yield from self._fetch(bounds.lower)
-            self._lower = bounds.lower
-        if not stream.set_aside or watermark is None:
-            return self._here
-        # The group goes on without the stream: who was excluded after the last mark is left out as well.
-        self.complete_follows = False
-        here = deepcopy(self._here)
-        here.pass_mark(watermark, {*here.left_out, *stream.set_aside})
+        elif bounds.lower is not None:
+            if bounds.lower != self._lower:
+                yield from self._fetch(bounds.lower)
+                self._lower = bounds.lower
+            here = deepcopy(self._here)
+        if watermark is not None and stream.set_aside:
+            self.complete_follows = False
+            here.pass_mark(watermark, {*here.left_out, *stream.set_aside})
+        elif watermark is not None and is_left_out:
+            here.pass_mark(watermark)
         return here
 
     def ask_again(self) -> None:

@@ -85,12 +85,13 @@ class ReaderJobs:
         self.closed = False
         self._has_read = False
         self._is_only = False  # whether its windows need all of the group's events
-        self.time_key = DEFAULT_KEY  # of the times of its windows
+        self.time_key: str | None = None  # of the times of its windows, where that is known
         self._logs = logs
         self.options = options
         self._state = self._settled_state = state
         self._saved_state = state
         self._saved_segments = dict[SegmentRef, ReaderState]()
+        self._left_at = dict[SegmentRef, int]()  # up to where lost segments were read whose events are in open windows
         self._now_ms = now_ms
         self._identities = dict[str, str]()  # of the streams
         self._epoch: int | None = None
@@ -237,6 +238,10 @@ class ReaderJobs:
             return self._state_of(self._progress.settled(), None)
         self._saved_state = self._state_of(self._progress.positions(), windows.save())
         return self._saved_state
+
+    def remember(self) -> None:
+        """Goes on from here, should it lose segments and get them back: the closed windows are handed out now."""
+        self._settled_state = self.save()
 
     def _state_of(self, positions: Positions, windows: Saved | None) -> ReaderState:
         by_stream: dict[str, dict[str, int]] = {}
@@ -414,6 +419,18 @@ class ReaderJobs:
             passed.append(self._returned.get((None, key)))
         return max((bound for bound in passed if bound is not None), default=None)
 
+    def _closed_before(self, stream: str) -> int | None:
+        """The time up to which windows are closed for a segment of a stream that is new here: of its own watermark with
+        `by_stream`. Where the key of the windows' times is not known, it is the least of all keys."""
+        window = None if self._judged is None else self._judged.window
+        keys = [self.time_key] if self.time_key is not None else [] if window is None else list(window.watermarks)
+        if window is not None and self.options.by_stream:
+            bounds = [self._own_bound(window, stream, key) for key in keys]
+        else:
+            bounds = [self._passed(key) for key in keys]
+        known = [bound for bound in bounds if bound is not None]
+        return min(known) if known and len(known) == len(bounds) else None
+
     def _own_bound(self, window: GroupWindow, stream: str, key: str) -> int | None:
         keys = window.streams[stream].keys if stream in window.streams else {}
         return self._lags[stream].apply(keys[key].lower) if key in keys else None
@@ -577,6 +594,8 @@ class ReaderJobs:
         if self.options.recall is None and state is not None:
             windows.load(state.windows, [place])  # its stored state stays with this reader
             windows.pass_over(place)
+            if (offset := _position_in(state, place)) is not None:
+                self._left_at[place] = offset
         else:
             windows.drop(place)
 
@@ -594,8 +613,9 @@ class ReaderJobs:
         saved = None if state is None else state.windows
         windows.load(saved, [place])
         known = None if state is None else _position_in(state, place)
+        known = self._left_at.pop(place, None) if known is None else known
         if saved is None or known is None or known < settled:  # if less: others read on, and their open windows come
-            windows.reopen(place, self._passed(self.time_key))
+            windows.reopen(place, self._closed_before(place[0]))
         if recall is None and known is not None and known > settled:  # the state was not reported to the group
             self._progress.begin(place, known, held=False)
 

@@ -88,7 +88,12 @@ class Windowing:
         """The windows that an earlier process may not have delivered, once its segments are there; `settle` follows."""
         if self.closing is not None:
             _close(self.windows, self.closing)
-        return self.undelivered
+        return self._handed_out(self.undelivered)
+
+    def _handed_out(self, closed: list[Closed[Any]]) -> list[Closed[Any]]:
+        if closed:
+            self.reading.remember()
+        return closed
 
     def prepare(self, item: Item | None) -> None:
         """Saves the state with what closes windows, if this item does: they are handed out next."""
@@ -106,7 +111,7 @@ class Windowing:
         for an event without the time key."""
         if not isinstance(item, EventItem):
             closing = self._closing(item)
-            return [] if closing is None else _close(self.windows, closing)
+            return [] if closing is None else self._handed_out(_close(self.windows, closing))
         if self.time_key not in item.times:
             place = place_of(item.stream, item.event)
             wanted = f"a time key of every event; the one at {place} has {list(item.times)}"

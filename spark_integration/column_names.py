@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def folding(df: DataFrame) -> Callable[[str], str]:
     """Makes equal what Spark takes for one name."""
-    is_exact = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    is_exact = str(df.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
     return str if is_exact else str.lower
 
 

@@ -183,7 +183,7 @@ class StreamViews:
             silent_ms = [stream.silent_ms(each, now) for each in writers]
             silent_ms += [stream.silent_ms(each, now) for each in forgotten]
             if min(silent_ms) >= idle_timeout_ms:
-                return []
+                return [each.name for each in writers if each.excluded_at is not None and not each.closed]
         if not writers and not any(each.closed for each in forgotten):
             return None
         excluded = []

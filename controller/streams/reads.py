@@ -243,6 +243,9 @@ class Reads:
         graph, head, sealed = loaded.stream.graph, loaded.stream.head, loaded.sealed
         holds = loaded.stream.held_by(key, self._clock.now())
         floor, ceiling, start = await self._store.read(_around, loaded.name, key, time)
+        is_complete = newest is not None and newest.complete and newest.time >= time
+        if ceiling is not None and not ceiling.complete and is_complete:
+            ceiling = None  # the idle advance, which is no stored mark, leaves nobody out
         if start is not None:
             begins, exact = start.cut.join(head), True
         elif head or floor is None:
