@@ -55,7 +55,7 @@ class PassedMarks:
         lowers: dict[Place, int | None] = {}  # where marks leave writers out
         left_out: dict[Place, LeftOut] = {}
         for stream, each in window.streams.items():
-            for key in {**each.keys, **(window.watermarks if each.set_aside else {})}:
+            for key in {**each.keys, **({} if each.set_aside is None else each.set_aside.until)}:
                 place, bounds = (stream, key), each.keys.get(key, NO_BOUNDS)
                 marks = self._marks.setdefault(place, _Marks(*place, self._policy, self._page_marks))
                 watermark, is_left_out = window.watermarks.get(key), stream in window.idle
@@ -120,7 +120,7 @@ class _Marks:
         """The marks up to the bound of a group's window in this stream; the group's `watermark` is that of all. Where
         the group goes on without the stream, it has read all of it but what the writers that are set aside wrote."""
         here = self._new()
-        if stream.end_of_stream and not stream.set_aside:  # it has all that it will ever have
+        if stream.end_of_stream and stream.set_aside is None:  # it has all that it will ever have
             return here
         if bounds.lower is not None and bounds.complete:
             here.pass_mark(bounds.lower)
@@ -129,10 +129,11 @@ class _Marks:
                 yield from self._fetch(bounds.lower)
                 self._lower = bounds.lower
             here = deepcopy(self._here)
-        if watermark is not None and stream.set_aside:
+        aside = stream.set_aside
+        if watermark is not None and aside is not None and (until := aside.until.get(self._key)) is not None:
             self.complete_follows = False
-            here.pass_mark(watermark, {*here.left_out, *stream.set_aside})
-        elif watermark is not None and is_left_out:
+            here.pass_mark(min(until, watermark), {*here.left_out, *aside.writers})
+        if watermark is not None and is_left_out:
             here.pass_mark(watermark)
         return here
 

@@ -13,7 +13,7 @@ from typing import Any
 from controller.groups.membership import Membership, Positions, Reader, StreamStart, Touched
 from controller.records.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, WrittenEntry, log_entries
 from controller.storage import schema
-from controller.storage.groups import StoredGroup, group_values
+from controller.storage.groups import Held, StoredGroup, group_values
 from controller.storage.heads import NEVER, Head, new_head
 from controller.storage.journal import JOURNAL_OF_GROUP
 from controller.storage.news import Found, Known
@@ -172,7 +172,7 @@ class LoadedGroup:
                 members.identities,
                 members.epochs,
                 self.caught_up,
-                members.held,
+                Held(members.held, members.aside),
                 self.created_at,
             )
             put = commit.add_row if is_new else commit.put_row
@@ -225,7 +225,8 @@ def _membership_of(stored: StoredGroup) -> Membership:
     membership.identities, membership.epochs = stored.identities, stored.epochs
     membership.readers = {name: Reader(*of_reader) for name, of_reader in stored.readers.items()}
     membership.offsets, membership.owners = stored.offsets, stored.owners
-    membership.unsettled, membership.held = stored.unsettled, stored.held
+    membership.unsettled = stored.unsettled
+    membership.held, membership.aside = stored.held.watermarks, stored.held.aside
     return membership
 
 

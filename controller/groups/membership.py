@@ -23,7 +23,7 @@ from strandline.core.order import SegmentRef, order
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.errors import Fenced, InvalidNote, PositionWentBack, UnknownReader
-from strandline.wire.groups import GroupSettings
+from strandline.wire.groups import Aside, GroupSettings
 
 READER_FORGOTTEN_MS: Final = 86_400_000
 
@@ -87,6 +87,7 @@ class Membership:
         self.offsets: dict[SegmentRef, int] = {}  # what was read
         self.unsettled: dict[SegmentRef, int] = {}  # what was settled, if that is less than what was read
         self.owners: dict[SegmentRef, str] = {}
+        self.aside: dict[str, Aside] = {}  # by stream, without whom watermarks were reported that it has not passed
         self.held: dict[str, int] = {}  # by key, the reported watermark, if the streams now show a lesser one
         self.times_put_back = 0  # how often a segment went back; a watermark from before may be too high
         self.silent: list[tuple[str, int]] = []  # for the journal: readers that lost segments, and when last heard
@@ -408,8 +409,8 @@ class Membership:
             self.touched.places.add(place)
             if before is not None and offset < before:
                 self.times_put_back += 1
-                if self.held:
-                    self.held = {}  # the group goes back, so its watermarks may go back too
+                if self.held or self.aside:
+                    self.held, self.aside = {}, {}  # the group goes back, so its watermarks may go back too
                     self.touched.group = True
 
     def _free(self, places: Iterable[SegmentRef]) -> None:

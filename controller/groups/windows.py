@@ -11,7 +11,7 @@ from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQues
 from strandline.core.coalesce import OnAllIdle, combine, holder
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import lag
-from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
+from strandline.wire.groups import Aside, GroupWindow, KeyWindow, StreamWindow
 
 
 def questions_of(membership: Membership) -> dict[str, StreamQuestion]:
@@ -33,6 +33,7 @@ class Combined(NamedTuple):
     left_out: tuple[str, ...]
     watermarks: Mapping[str, int | None]
     held: dict[str, int]
+    aside: dict[str, Aside]
 
 
 def left_behind(combined: Combined, views: Mapping[str, StreamView]) -> dict[str, dict[str, int]]:
@@ -51,19 +52,24 @@ def is_told_already(loaded: LoadedGroup, views: Mapping[str, StreamView], combin
     """Whether a window that was put together has nothing that is to be stored before it is told."""
     asleep = len(combined.left_out) == len(views)
     lowest = combined.watermarks.get(DEFAULT_KEY)
-    return combined.held == loaded.membership.held and not loaded.backlog_changes(lowest, now, asleep=asleep)
+    is_kept = combined.held == loaded.membership.held and combined.aside == loaded.membership.aside
+    return is_kept and not loaded.backlog_changes(lowest, now, asleep=asleep)
 
 
 def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], combined: Combined, now: int) -> GroupWindow:
     """The window of a group, in each of its streams and over all of them. Keeps the watermarks that it tells."""
-    places, bounds, left_out, watermarks, loaded.membership.held = combined
-    streams = {stream: _stream_window(place, views[stream].newest, now) for stream, place in places.items()}
+    places, bounds, left_out, watermarks, loaded.membership.held, loaded.membership.aside = combined
+    streams = {
+        stream: _stream_window(place, combined.aside.get(stream), views[stream].newest, now)
+        for stream, place in places.items()
+    }
+    absent = [stream for stream in left_out if streams[stream].set_aside is None]  # all that is known of them is read
     lowest = watermarks.get(DEFAULT_KEY)
     return GroupWindow(
         streams=streams,
         watermarks=watermarks,
         held_by={key: holder(bounds, left_out, key) for key in watermarks},
-        complete=all(each.complete for each in streams.values()),
+        complete=all(each.complete for stream, each in streams.items() if stream not in absent),
         lag_ms=None if lowest is None else now - lowest,
         backlog=loaded.in_backlog(lowest, now, asleep=len(left_out) == len(streams)),
         idle=left_out,
@@ -80,13 +86,30 @@ def combined_of(membership: Membership, views: Mapping[str, StreamView]) -> Comb
         each.standing is not GroupStanding.ENDED for each in places.values()
     )
     watermarks, held = combine(bounds, left_out, membership.held, jump=jump)
-    return Combined(places, bounds, left_out, watermarks, held)
+    aside = {
+        stream: found
+        for stream, place in places.items()
+        if (found := _aside(place, bounds[stream], watermarks, membership.aside.get(stream))) is not None
+    }
+    return Combined(places, bounds, left_out, watermarks, held, aside)
 
 
-def _stream_window(place: GroupPlace, newest: int | None, now: int) -> StreamWindow:
+def _aside(
+    place: GroupPlace, bounds: Mapping[str, int | None], watermarks: Mapping[str, int | None], before: Aside | None
+) -> Aside | None:
+    """Without whom of a stream these watermarks are, and those before, until its own bounds have passed them."""
+    until = dict(before.until) if before is not None else {}
+    if place.set_aside:
+        until |= {key: time for key, time in watermarks.items() if time is not None and time > until.get(key, time - 1)}
+    left = {key: time for key, time in until.items() if (lower := bounds.get(key)) is None or lower < time}
+    writers = {*place.set_aside, *(before.writers if before is not None else ())}
+    return Aside(tuple(sorted(writers)), left) if left else None
+
+
+def _stream_window(place: GroupPlace, aside: Aside | None, newest: int | None, now: int) -> StreamWindow:
     default = place.windows[DEFAULT_KEY]
     behind = lag(default.lower, newest, now)
-    counts = not place.set_aside
+    counts = aside is None
     return StreamWindow(
         lower=default.lower,
         upper=default.upper,
@@ -96,5 +119,5 @@ def _stream_window(place: GroupPlace, newest: int | None, now: int) -> StreamWin
         behind_ms=behind.behind_ms,
         position=place.position,
         keys={key: KeyWindow(each.lower, each.upper, each.complete and counts) for key, each in place.windows.items()},
-        set_aside=place.set_aside,
+        set_aside=aside,
     )

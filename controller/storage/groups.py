@@ -15,6 +15,15 @@ from controller.storage.rows import AnyRow, Values, to_json
 from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import check_name_of, decoded
 from strandline.access import EVERYTHING
+from strandline.wire.groups import Aside
+
+
+class Held(msgspec.Struct, frozen=True):
+    """By key, the watermark that a group reported, where its streams now show a lesser one; and by stream, without whom
+    a watermark was reported that the stream has not passed."""
+
+    watermarks: dict[str, int] = {}
+    aside: dict[str, Aside] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class StoredGroup:
     offsets: dict[tuple[str, str], int]
     unsettled: dict[tuple[str, str], int]  # the settled offset, if it is below the one that was read
     owners: dict[tuple[str, str], str]
-    held: dict[str, int]  # by key, the watermark that was reported
+    held: Held
 
 
 def group_values(
@@ -41,7 +50,7 @@ def group_values(
     identities: dict[str, str],
     epochs: int,
     caught_up: bool,
-    held: dict[str, int],
+    held: Held,
     created_at: int,
 ) -> Values:
     return {
@@ -51,7 +60,7 @@ def group_values(
         "epochs": epochs,
         "caught_up": caught_up,
         "created_at": created_at,
-        "held": to_json(held) if held else None,
+        "held": to_json(held) if held.watermarks or held.aside else None,
     }
 
 
@@ -125,9 +134,9 @@ def _all_of(connection: Connection, table: Table, of_group: ColumnElement[bool])
     return [decoded(table, row, lambda each: each) for row in connection.execute(select(table).where(of_group))]
 
 
-def parts_of(row: AnyRow) -> tuple[dict[str, Any], dict[str, str], dict[str, int]]:
+def parts_of(row: AnyRow) -> tuple[dict[str, Any], dict[str, str], Held]:
     """The settings of a group, the identities of its streams, and the watermarks that it holds."""
-    held = msgspec.json.decode(row.held, type=dict[str, int]) if row.held is not None else {}
+    held = msgspec.json.decode(row.held, type=Held) if row.held is not None else Held()
     identities = msgspec.json.decode(row.identities, type=dict[str, str])
     return msgspec.json.decode(row.settings, type=dict[str, Any]), identities, held
 

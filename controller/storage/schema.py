@@ -189,7 +189,7 @@ reader_group = Table(
     Column("epochs", BigInteger, nullable=False),
     Column("caught_up", Boolean, nullable=False),  # the group was found not to be in backlog
     Column("created_at", BigInteger, nullable=False),
-    Column("held", Text),  # by key, the watermark that was reported, if the streams now show a lesser one
+    Column("held", Text),  # what was reported, if the streams now show less (`Held`)
 )
 
 

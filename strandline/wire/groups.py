@@ -92,10 +92,17 @@ class KeyWindow(msgspec.Struct, frozen=True):
     complete: bool
 
 
+class Aside(msgspec.Struct, frozen=True):
+    """The excluded writers of a stream without which a group went on, and by key up to which watermark. They are named
+    until the stream itself has passed that, also if they are back."""
+
+    writers: tuple[str, ...]
+    until: Mapping[str, Time]
+
+
 class StreamWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):
     """A group's window in one of its streams: the bounds of the key "", and of every key in `keys`. `complete`: the
-    mark that gave `lower` left no writer out, and nobody is `set_aside`: an excluded writer of a stream that the group
-    leaves out as idle."""
+    mark that gave `lower` left no writer out, and nobody is `set_aside`."""
 
     lower: Time | None
     upper: Time | None
@@ -105,7 +112,7 @@ class StreamWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):
     behind_ms: int | None
     position: Offsets
     keys: Mapping[str, KeyWindow]
-    set_aside: tuple[str, ...] = ()
+    set_aside: Aside | None = None
 
 
 class GroupWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):

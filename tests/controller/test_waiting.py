@@ -100,3 +100,26 @@ def test_an_ingestion_stream_at_rest_reaches_the_time_without_a_mark(controller:
 
     found = waiting.result(60).json()
     assert (found["there"], found["complete"], found["reached"], found["ceiling"]) == (True, True, now + 10_000, None)
+
+
+def test_a_stream_at_rest_has_everything_older_though_its_last_mark_left_a_reporter_out(controller: Any) -> None:
+    settings = {"segments": 1, "time_domain": "ingestion", "idle_lag_ms": 100, "writer_timeout_ms": 5_000}
+    controller.call("PUT", "/v1/streams/s", settings)
+
+    def tail(reporter: str) -> None:
+        body = {"reporter": reporter, "time": controller.clock.now, "position": {"0": 1}}
+        controller.call("POST", "/v1/streams/s/tail", body)
+
+    tail("a")
+    tail("b")
+    for _ in range(2):
+        controller.pass_time(3_000)
+        tail("a")
+    reached = at(controller, controller.clock.now)
+    assert (reached["there"], reached["excluded"]) == (True, ["b"])
+    time = controller.clock.now
+    tail("b")
+    for reporter in "ab":
+        controller.call("POST", f"/v1/streams/s/writers/{reporter}/idle")
+    controller.pass_time(5_000)
+    assert [at(controller, time)[name] for name in ("complete", "excluded", "ceiling")] == [True, [], None]

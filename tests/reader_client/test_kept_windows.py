@@ -11,6 +11,7 @@ import pytest
 
 from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, StateOfAnotherGroup, Tumbling
 from strandline.client import calls
+from strandline.core.note import Note
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig, StreamRecreated
 from tests.reader_client.event_readers import QUICK, WAIT_S, Stepping, lose, reading, time_of, until
@@ -297,6 +298,34 @@ def test_a_segment_without_a_kept_state_opens_no_window_that_its_group_has_passe
         written.note(20)
         watermark(second, 20)
         assert [(each.start, each.events) for each in two.advance(20)] == [(10, (12,))]
+
+
+def test_windows_over_another_key_begin_a_new_segment_at_their_own_bound(written: Any) -> None:
+    written, windows = written(1), EventWindows[int](Tumbling(10))
+    group, logs = written.group(), {written.stream: written.open()}
+
+    def note(time: int, of_key: int) -> None:
+        times = {"": time, "k": of_key}
+        written.controller.run(
+            calls.note(written.stream, Note(writer="w1", times=times, position=written.log.end_offsets()))
+        )
+
+    def times(event: Any) -> dict[str, int]:
+        return {"": 1_000 + time_of(event), "k": time_of(event)}
+
+    written.write(("0", 5))
+    note(1_005, 5)
+    how = options(windows, event_time=times, report_ms=1)
+    with EventReader(written.controller.connection, group, "r1", logs, **how) as reader:
+        until(reader, "W1005")
+        written.scale(["0"], [NewSegment("1", 0, 0.5), NewSegment("2", 0.5, 1)])
+        written.write(("1", 7))
+        note(1_007, 7)
+        item = reader.read(WAIT_S * 1_000)
+        while item is not None and not item.is_event:
+            item = reader.read(WAIT_S * 1_000)
+        assert isinstance(item, EventItem) and not item.is_late
+        assert windows.add(item.times["k"], item.times["k"], part=item.place)
 
 
 def test_acknowledging_when_windows_close_holds_no_time_and_loses_nothing(written: Any) -> None:

@@ -175,3 +175,36 @@ def test_a_stream_that_is_set_aside_counts_as_one_whose_marks_leave_a_writer_out
             item = next_of(reader)
             assert isinstance(item, WatermarkItem)
             assert (item.watermark, item.complete, item.left_out) == (20, False, {"b": 10})
+
+
+#   one     10       20    30      the group goes on to 20 without b; then b is back, and the stream has to pass 20
+#   other   10 (b)   ── left out ──   30
+@pytest.mark.parametrize("has_bound", [True, False])
+def test_whom_a_group_went_on_without_is_named_until_the_stream_has_passed_that(written: Any, has_bound: bool) -> None:
+    one, other = written(1), written(1, TWO_WRITERS)
+    one.write(("0", 3))
+    one.note(10, "a")
+    for writer in "ab" if has_bound else "b":
+        other.note(10, writer)
+    name, logs = f"back-{one.stream}", {one.stream: one.open(), other.stream: other.open()}
+    with ReaderGroup(one.controller.connection, name) as group:
+        group.create([one.stream, other.stream])
+    with EventReader(one.controller.connection, name, "r1", logs, **OPTIONS) as reader:
+        one.controller.run(calls.exclude(other.stream, "b"))
+        if has_bound:
+            until(reader, "W10")
+            one.controller.run(calls.idle(other.stream, "a"))
+        one.note(20, "a")
+        while (item := next_of(reader)).watermark != 20:
+            assert item.is_event or not has_bound
+        assert item.left_out == {"b": 10 if has_bound else None}
+        one.controller.run(calls.include(other.stream, "b"))
+        window = reader.get_time_window()
+        aside = window.streams[other.stream].set_aside
+        assert (window.complete, aside and aside.writers) == (False, ("b",)), "the watermark was told without it"
+        for world in (one, other):
+            for writer in "ab":
+                world.note(30, writer)
+        assert next_of(reader).left_out == {}
+        window = reader.get_time_window()
+        assert (window.complete, window.streams[other.stream].set_aside) == (True, None)

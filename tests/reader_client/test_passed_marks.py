@@ -14,7 +14,7 @@ from strandline.client import calls
 from strandline.core.incomplete import Completeness, OnIncomplete
 from strandline.errors import WritersLeftOut
 from strandline.paced_log import PacedLog
-from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
+from strandline.wire.groups import Aside, GroupWindow, KeyWindow, StreamWindow
 from strandline.wire.streams import WireMark
 from tests.served import AT_ONCE
 
@@ -53,18 +53,23 @@ def marks(controller: Any) -> tuple[Any, str, tuple[WireMark, ...]]:
 
 
 def judged(
-    policy: OnIncomplete, passed: PassedMarks, controller: Any, stream: str, mark: WireMark, aside: tuple[str, ...] = ()
+    policy: OnIncomplete,
+    passed: PassedMarks,
+    controller: Any,
+    stream: str,
+    mark: WireMark,
+    aside: tuple[str, ...] | None = None,
 ) -> Judged:
-    """At a mark, or, with writers that are set aside, where the group goes on without the stream."""
-    complete, watermark = mark.complete and not aside, mark.time + 5 * len(aside)
+    """At a mark, or where the group goes on without the stream, and without the writers that are set aside."""
+    complete, watermark = mark.complete and not aside, mark.time + (0 if aside is None else 5)
     bounds = KeyWindow(mark.time, None, complete)
     of_stream = StreamWindow(
         lower=mark.time, upper=None, complete=complete, end_of_stream=False, lag_ms=None, behind_ms=None,
-        position={}, keys={"": bounds}, set_aside=aside,
+        position={}, keys={"": bounds}, set_aside=Aside(aside, {"": watermark}) if aside else None,
     )  # fmt: skip
     window = GroupWindow(
         streams={stream: of_stream}, watermarks={"": watermark}, held_by={"": stream}, complete=complete,
-        lag_ms=None, backlog=False, idle=(stream,) if aside else (),
+        lag_ms=None, backlog=False, idle=() if aside is None else (stream,),
     )  # fmt: skip
     return drive(passed.judge(window), controller.connection, time.sleep)
 
@@ -72,9 +77,13 @@ def judged(
 @pytest.mark.parametrize("page_marks", [1, 2, 1_000])
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("policy", ["go_on", "wait"])
-@pytest.mark.parametrize("aside", [(), ("b",)])
+@pytest.mark.parametrize("aside", [None, (), ("b",)], ids=["at the mark", "all have left", "b is set aside"])
 def test_a_bound_and_whom_it_leaves_out_follow_from_all_marks_up_to_it(
-    marks: tuple[Any, str, tuple[WireMark, ...]], policy: str, steps: Any, page_marks: int, aside: tuple[str, ...]
+    marks: tuple[Any, str, tuple[WireMark, ...]],
+    policy: str,
+    steps: Any,
+    page_marks: int,
+    aside: tuple[str, ...] | None,
 ) -> None:
     controller, stream, every = marks
     follows = OnIncomplete(policy)
@@ -84,8 +93,8 @@ def test_a_bound_and_whom_it_leaves_out_follow_from_all_marks_up_to_it(
         wanted = Completeness(stream, follows)
         for each in every[: mark.seq]:
             wanted.pass_mark(each.time, each.excluded)
-        if aside:
-            wanted.pass_mark(mark.time + 5, {*wanted.left_out, *aside})
+        if aside is not None:
+            wanted.pass_mark(mark.time + 5, {*wanted.left_out, *aside} if aside else ())
         found = judged(follows, passed, controller, stream, mark, aside)
         assert found.window.watermarks[""] == wanted.watermark
         assert found.window.streams[stream].keys[""].lower == min(mark.time, wanted.watermark or mark.time)

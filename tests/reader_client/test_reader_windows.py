@@ -14,7 +14,7 @@ import pytest
 from reader_client import AsyncEventReader, EventWindows, Sliding, Tumbling
 from strandline.errors import InvalidConfig
 from strandline.logs import StoredEvent
-from tests.reader_client.event_readers import QUICK, reading, time_of
+from tests.reader_client.event_readers import QUICK, lose, reading, time_of
 
 OPTIONS: dict[str, Any] = {"time_domain": "event", "event_time": time_of, **QUICK}
 
@@ -73,6 +73,23 @@ def test_open_windows_survive_a_restart_between_two_watermarks(written: Any, tmp
     with reading(written, group, **OPTIONS) as reader:
         found = [shown(each) for each in reader.windows(Tumbling(10), state=tmp_path / "state")]
     assert found == [(10, [11, 15]), (20, [20])]
+
+
+def test_segments_that_are_lost_while_windows_are_handed_out_bring_none_again(written: Any, tmp_path: Path) -> None:
+    written, found = written(1), []
+    group = written.group(30_000)
+    written.write(("0", 3), ("0", 14), ("0", 27), ("0", 34))
+    written.note(30)
+    with reading(written, group, **OPTIONS) as reader:
+        for window in reader.windows(Tumbling(10), state=tmp_path / "state"):
+            found.append(shown(window))
+            if window.start == 0:
+                lose(written, group, "r1")
+                reader.get_time_window()  # its answer takes the segment away
+            if window.start == 20:
+                written.write(("0", 45))
+                written.seal()
+    assert found == [(0, [3]), (10, [14]), (20, [27]), (30, [34]), (40, [45])]
 
 
 def test_windows_may_have_keys_and_other_values_and_times_of_events_and_their_own_as_datetimes(
