@@ -524,7 +524,10 @@ class ReaderJobs:
         self.fenced += self._progress.loses(answer.owned)
         adopted = self._progress.adopt(answer.owned)
         for place in adopted.lost:
-            self._lose(place)
+            if place[0] in answer.window.streams:
+                self._lose(place)
+            elif self.options.windows is not None:  # should the group read the stream again, its events come again
+                self.options.windows.drop(place)
         for place, offset in adopted.new.items():
             self._begin(place, offset)
         for name, each in answer.window.streams.items():

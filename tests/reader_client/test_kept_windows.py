@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, StateOfAnotherGroup, Tumbling
+from reader_client import (
+    EventItem,
+    EventReader,
+    EventWindows,
+    ReaderGroup,
+    ReaderState,
+    StateOfAnotherGroup,
+    Tumbling,
+    WatermarkItem,
+)
 from strandline.client import calls
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment
@@ -298,6 +308,41 @@ def test_a_segment_without_a_kept_state_opens_no_window_that_its_group_has_passe
         written.note(20)
         watermark(second, 20)
         assert [(each.start, each.events) for each in two.advance(20)] == [(10, (12,))]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_stream_that_is_read_again_has_each_event_once_in_a_window(written: Any, restarts: bool) -> None:
+    one, other = written(1), written(1)
+    name, logs = f"again-{one.stream}", {one.stream: one.open(), other.stream: other.open()}
+    for world, time in ((one, 1), (other, 2)):
+        world.write(("0", time))
+        world.note(5)
+    with ReaderGroup(one.controller.connection, name) as group, ExitStack() as opened:
+        group.create([one.stream, other.stream], reader_timeout_ms=None)
+
+        def begin(windows: EventWindows[int], state: ReaderState | None) -> EventReader:
+            how = options(windows, state=state, **QUICK)
+            return opened.enter_context(EventReader(one.controller.connection, name, "r1", logs, **how))
+
+        windows = EventWindows[int](Tumbling(10))
+        reader = begin(windows, None)
+        take(reader, windows, 2)
+        watermark(reader, 5)
+        saved = reader.save()
+        reader.settle()
+        group.change(streams=[one.stream])
+        reader.get_time_window()
+        if restarts:
+            saved, windows = reader.save(), EventWindows[int](Tumbling(10))
+            reader.close()
+            reader = begin(windows, saved)
+        group.change(streams=[one.stream, other.stream])
+        for world in (one, other):
+            world.note(10)
+        while not isinstance(item := reader.read(WAIT_S * 1_000), WatermarkItem) or item.watermark != 10:
+            if isinstance(item, EventItem):
+                windows.add(item.time or 0, item.time or 0, part=item.place)
+        assert [sorted(each.events) for each in windows.advance(10)] == [[1, 2]]
 
 
 def test_windows_over_another_key_begin_a_new_segment_at_their_own_bound(written: Any) -> None:
