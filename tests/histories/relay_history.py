@@ -41,6 +41,7 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.errors import StrandlineError
 from strandline.logs import Position
+from strandline.logs.errors import LogUnavailable
 from strandline.logs.kafka_topic import Topic
 from strandline.testing import InProcessController
 from strandline.testing.faults import Fault
@@ -50,7 +51,9 @@ NAMES: Final = ("w1", "w2")
 KEYS: Final = ("", "b")
 RELAYS: Final = 2
 PARTITIONS: Final = 2  # of the topic of notes, and of each stream's
-STEPS: Final = 60
+STEPS: Final = 30
+# Where a relay hangs: before it reads, before it acts on what it read, or before it says so to the group.
+PLACES: Final = ("consume", "commit", "call register", "call register", "ends", "call notes", "call idle")
 # By a writer's last word. A note that is repeated leaves a writer joined that was registered again before.
 STATES: Final = {None: ("active", "behind", "joined"), "idle": ("idle",), "close": ("closed",)}
 AT_ONCE: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
@@ -127,6 +130,7 @@ class Group:
     members: list[str] = field(default_factory=list)
     owners: dict[int, str] = field(default_factory=dict)
     joined: int = 0
+    killed: list[str] = field(default_factory=list)  # members of which the group finds that out later
 
     def join(self) -> str:
         self.joined += 1
@@ -160,6 +164,8 @@ class GroupMember:
     def consume(self, count: int, timeout: float) -> list[Message]:
         self.gate.wait("consume")
         group = self.group
+        if group.killed and self.random.random() < 0.3:
+            group.leave(group.killed.pop())
         if self.name and self.name not in group.members and self.random.random() < 0.4:
             return self._records()  # it has not heard that yet, and gets what it had asked for
         if self.name not in group.members:
@@ -275,6 +281,8 @@ class ModelKafka:
         """The process of a member has ended; perhaps the group finds that out only later."""
         if self.random.random() < 0.7:
             self.group.leave(member.name)
+        else:
+            self.group.killed.append(member.name)
 
     def end_all(self) -> None:
         self.group.members.clear()
@@ -354,8 +362,11 @@ class RelayHistory:
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         self.kafka = self.kafka or ModelKafka(self.random)
-        self.streams = {name: Told(name) for name in self.kafka.streams[: self.random.choice((1, 1, 2))]}
-        self.producers = {(stream, name): Producer(name) for stream in self.streams for name in NAMES}
+        self.streams = {name: Told(name) for name in self.kafka.streams[: self.random.choice((1, 2))]}
+        self.names = NAMES[: self.random.choice((1, 2))]
+        self.producers = {(stream, name): Producer(name) for stream in self.streams for name in self.names}
+        # Streams of which nobody can ask where their topics end: their notes wait, and the group's commits.
+        self.away = set(self.random.choice(((), self.kafka.streams[1:])))
         self.partitions = self.random.choice((1, PARTITIONS))  # of the topic of notes that have records
         self.steps: list[str] = []
 
@@ -378,24 +389,23 @@ class RelayHistory:
             self.check()
 
     def step(self) -> None:
-        stream, name = self.random.choice(list(self.streams)), self.random.choice(NAMES)
+        stream, name = self.random.choice(list(self.streams)), self.random.choice(self.names)
         told, producer = self.streams[stream], self.producers[stream, name]
         acts: list[tuple[int, Callable[[], None]]] = [
-            (14, lambda: self.write(told, producer)),
-            (8, lambda: self.note(told, producer)),
-            (6, lambda: self.leave(told, producer)),
-            (10, lambda: self.come_back(told, producer)),
-            (14, self.go_on),
-            (4, self.pause),
-            (4, self.resume),
-            (10, lambda: self.hang_meanwhile(told)),
-            (4, self.start),
+            (6, lambda: self.write(told, producer)),
+            (4, lambda: self.note(told, producer)),
+            (4, lambda: self.leave(told, producer)),
+            (6, lambda: self.come_back(told, producer)),
+            (4, self.go_on),
+            (40, lambda: self.hang_meanwhile(told)),
+            (2, self.start),
             (1, self.kill_one),
             (1, self.end_one),
             (3, self.give_up),
-            (10, lambda: self.mark_by_another(told)),
+            (4, lambda: self.mark_by_another(told)),
             (1, lambda: self.recreate(told)),
             (3, lambda: self.lose_end(told)),
+            (3, lambda: self.away.symmetric_difference_update({told.name})),
             (1, self.controller.restart),
         ]
         self.random.choices([each for _, each in acts], [weight for weight, _ in acts])[0]()
@@ -430,7 +440,7 @@ class RelayHistory:
             if back and self.random.random() < 0.6:
                 times[key] = bound - self.random.choice((1, 10))
             else:
-                times[key] = max(bound, self.highest - self.random.choice((0, 20))) + self.random.choice((0, 0, 3, 30))
+                times[key] = max(bound, self.highest - self.random.choice((0, 20))) + self.random.choice((0, 1, 3, 30))
             producer.bounds[key] = max(bound, times[key])
             self.highest = max(self.highest, times[key])
         return times
@@ -453,12 +463,12 @@ class RelayHistory:
         """It says its times, and writes when they were taken, and not before."""
         if producer.is_in:
             return
-        if producer.coming is None or self.random.random() < 0.2:
+        if producer.coming is None or self.random.random() < 0.4:
             before = dict(producer.bounds)
             times = before if self.random.random() < 0.3 else self.draw_times(producer, KEYS, back=False)
             producer.coming = self.record(told, producer, times=dict(times))
             producer.times = times if all(times[key] > before[key] for key in KEYS) else None
-        for _ in range(self.random.choice((0, 10, 20))):  # it mostly waits until that is noted
+        for _ in range(self.random.choice((0, 20, 20))):  # it mostly waits until that is noted
             self.go_on(2)
             self.look(told, producer)
             if producer.coming is None:
@@ -499,7 +509,10 @@ class RelayHistory:
             if streams:
                 gate.wait("ends")
             found: Mapping[str, Position | StrandlineError] = self.kafka.ends(streams)
-            return found
+            return {
+                stream: LogUnavailable(path=stream, reason="away") if stream in self.away else end
+                for stream, end in found.items()
+            }
 
         relay = Relay(client, NotesTopic(topic, member), ends, RelayMeasures(None), Lines(self.say))
         relay._threads = ThreadPoolExecutor(1)
@@ -521,68 +534,76 @@ class RelayHistory:
         gate.first()
         self.say(f"{running.name} begins")
 
-    def go_on(self, steps: int | None = None) -> None:
+    def go_on(self, steps: int | None = None, relay: RunningRelay | None = None) -> None:
         """A relay makes some calls."""
         running = [each for each in self.relays if not each.paused]
         if not running:
             return self.start()
-        relay = self.random.choice(running)
+        relay = relay or self.random.choice(running)
         for _ in range(self.random.choice((1, 2, 5, 10)) if steps is None else steps):
-            self.advance(relay)
+            for _ in range(5):  # and those by which it finds nothing to do
+                self.advance(relay)
+                if relay.gate.at != "consume":
+                    break
 
     def advance(self, relay: RunningRelay) -> None:
-        """A relay makes its next call, and those by which it finds nothing to do."""
-        for _ in range(5):
-            at = relay.gate.at
-            self.say(f"{relay.name}: {at}")
-            relay.gate.step()
-            if relay.failure is not None:
-                raise relay.failure
-            if at.startswith("call"):
-                self.look_for_marks()
-            if relay.gate.at != "consume":
-                return
-
-    def pause(self) -> None:
-        """A relay hangs before a call. Mostly the group gives it up, and it does not know that."""
-        running = [each for each in self.relays if not each.paused]
-        if running:
-            relay = self.random.choice(running)
-            for _ in range(self.random.choice((1, 2, 3, 4, 6))):
-                self.advance(relay)
-            relay.paused = True
-            self.say(f"{relay.name} hangs before {relay.gate.at}")
-            if self.random.random() < 0.7:
-                self.kafka.give_up(relay.member)
+        """A relay makes its next call."""
+        at = relay.gate.at
+        self.say(f"{relay.name}: {at}")
+        relay.gate.step()
+        if relay.failure is not None:
+            raise relay.failure
+        if at.startswith("call"):
+            self.look_for_marks()
 
     def hang_meanwhile(self, told: Told) -> None:
-        """A relay hangs while everything else goes on, and nothing does while it goes on."""
-        producers = [self.producers[told.name, name] for name in NAMES]
-
-        def each(act: Callable[[Told, Producer], None]) -> None:
-            for producer in producers:
-                if self.random.random() < 0.7:
-                    act(told, producer)
-
-        each(self.random.choice((self.leave, self.note, self.write)))
-        if self.random.random() < 0.5:  # one that has registered nobody yet
+        """A relay hangs, or is killed, before a drawn call, and others go on; then it goes on, and they do not."""
+        self.some(told, self.come_back)
+        self.some(told, self.random.choice((self.leave, self.leave, self.note)))
+        if self.random.random() < 0.8:  # one that has registered nobody yet, and has all partitions
             self.kill_all()
             self.start()
-        self.pause()
+        if self.random.random() < 0.3:  # what was said before is not read yet
+            self.some(told, self.come_back)
+        hung = self.hang()
+        if hung is not None and self.random.random() < 0.2:
+            self.kill(hung)
         self.start()
-        each(self.come_back)
-        each(self.write)
-        self.resume()
-        each(self.write)
+        self.some(told, self.come_back)
+        self.some(told, self.write)
+        self.some(told, self.random.choice((self.leave, self.note, self.write, self.write)))
+        if hung in self.relays:
+            if self.random.random() < 0.5:
+                self.go_on(4)
+                self.kill_all(but=hung)
+            hung.paused = False
+            self.go_on(self.random.choice((4, 16, 16)), hung)
+        else:
+            self.go_on(12)
+        self.some(told, self.write)
         self.mark_by_another(told)
 
-    def resume(self) -> None:
-        paused = [each for each in self.relays if each.paused]
-        if paused:
-            relay = self.random.choice(paused)
-            relay.paused = False
-            for _ in range(self.random.choice((1, 4, 8))):
-                self.advance(relay)
+    def some(self, told: Told, act: Callable[[Told, Producer], None]) -> None:
+        """Some of a stream's producers do something."""
+        for name in self.names:
+            if self.random.random() < 0.8:
+                act(told, self.producers[told.name, name])
+
+    def hang(self) -> RunningRelay | None:
+        """A relay hangs before a call. Mostly the group gives it up, and it does not know that."""
+        running = [each for each in self.relays if not each.paused]
+        if not running:
+            return None
+        relay, place = self.random.choice(running), self.random.choice(PLACES)
+        for _ in range(20):
+            if relay.gate.at == place:
+                break
+            self.advance(relay)
+        relay.paused = True
+        self.say(f"{relay.name} hangs before {relay.gate.at}")
+        if self.random.random() < 0.7:
+            self.kafka.give_up(relay.member)
+        return relay
 
     def give_up(self) -> None:
         """The group has not heard of a relay for too long."""
@@ -606,9 +627,10 @@ class RelayHistory:
         else:
             self.kafka.end(relay.member)
 
-    def kill_all(self) -> None:
+    def kill_all(self, but: RunningRelay | None = None) -> None:
         for each in list(self.relays):
-            self.kill(each)
+            if each is not but:
+                self.kill(each)
 
     def end_one(self) -> None:
         if self.relays:
@@ -639,44 +661,51 @@ class RelayHistory:
         self.connection.run(calls.delete_stream(told.name))
         self.connection.run(calls.create_stream(told.name, "open", AT_ONCE))
         told.marks = {key: [] for key in KEYS}
-        for name in NAMES:
+        for name in self.names:
             producer = self.producers[told.name, name]
             producer.is_in, producer.coming = False, None
 
     def lose_end(self, told: Told) -> None:
-        """A partition loses its last events, as by the election of a leader that lacks them."""
+        """A partition loses its last events, as by the election of a leader that lacks them; then producers leave."""
         partition = self.random.randrange(PARTITIONS)
         count = min(self.random.randint(1, 3), len(told.events[partition]))
         if count and self.kafka.lose_end(told.name, partition, count):
             del told.events[partition][-count:]
             told.is_old = True
             self.say(f"{told.name} loses the last {count} of {partition}")
+            self.some(told, self.write)
+            self.some(told, self.leave)
+            self.go_on(20)
+            self.mark_by_another(told)
 
     def finish(self) -> None:
-        """One relay is left, and everybody has said a last word: all of it is noted."""
+        """One relay is left, and everybody says a last word, and then comes back."""
         self.kill_all()
         self.kafka.end_all()
+        self.away.clear()
         for told in self.streams.values():
             if told.is_old:
                 self.recreate_stream(told)
+        self.say_last((None, "idle", "close"))
+        self.say_last((None,))
+
+    def say_last(self, words: tuple[str | None, ...]) -> None:
+        """Everybody says a time, which may be that of before, and a last word, and all of it is noted."""
         last: dict[tuple[str, str], str | None] = {}
-        for (stream, _), producer in self.producers.items():
-            told = self.streams[stream]
-            leaving = self.random.choice((None, "idle", "close"))
-            times = self.draw_times(producer, KEYS, back=False)
-            self.record(told, producer, times=times, **({leaving: True} if leaving else {}))
-            last[stream, producer.name] = leaving
+        for (stream, name), producer in self.producers.items():
+            last[stream, name] = leaving = self.random.choice(words)
+            times = self.draw_times(producer, KEYS, back=False) if leaving else producer.bounds
+            self.record(self.streams[stream], producer, times=dict(times), **({leaving: True} if leaving else {}))
         for _ in range(100):
             self.go_on(20)
             if self.kafka.committed() == self.kafka.sent():
                 break
-        for stream in self.streams:
+        for (stream, name), leaving in last.items():
             page = self.connection.run(calls.list_writers(stream))
             found = {each.writer: (each.state, dict(each.times)) for each in page.writers}
-            for name in NAMES:
-                states, bounds = STATES[last[stream, name]], self.producers[stream, name].bounds
-                if found.get(name) not in [(state, bounds) for state in states]:
-                    raise Untrue(f"{name} of {stream} is to be {states} with {bounds}, and is {found.get(name)}")
+            states, bounds = STATES[leaving], self.producers[stream, name].bounds
+            if found.get(name) not in [(state, bounds) for state in states]:
+                raise Untrue(f"{name} of {stream} is to be {states} with {bounds}, and is {found.get(name)}")
 
     # -- what has to hold ----------------------------------------------------------------------------------------
 
