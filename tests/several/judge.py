@@ -251,15 +251,17 @@ class Judge:
             self.counts["windows"] += 1
 
     def held_is_stored(self, cached: LoadedGroup, window: GroupWindow) -> None:
-        """A watermark that the streams do not show is stored before it is told."""
+        """A watermark that the streams do not show, and without whom it is, is stored before it is told."""
         stored = self.stored_group(cached.membership.name)
         if stored is None or cached.head.differs(stored.head):
             return  # others have written since
         lowest = [each.lower for each in window.streams.values()]
         known, time = [each for each in lowest if each is not None], window.watermarks.get("")
         proven = min(known) if len(known) == len(lowest) else -1
-        held = stored.held.get("", -1)
+        held = stored.held.watermarks.get("", -1)
         self.must(time is None or time <= max(proven, held), f"{time} is told, {proven} proven and {held} held")
+        aside = {name: each.set_aside for name, each in window.streams.items() if each.set_aside is not None}
+        self.must(aside == stored.held.aside, f"told without {aside}, and stored {stored.held.aside}")
 
     # -- caches --------------------------------------------------------------------------------------------------
 
