@@ -76,9 +76,8 @@ class Windowing:
             raise InvalidConfig(name="time_key", value=time_key, wanted=wanted)
         closing, undelivered = None if saved is None else saved.closing, list[Closed[Any]]()
         if saved is not None and closing is not None:
-            before = EventWindows[Any](
-                kind
-            )  # as they were: segments come one by one, which changes the order of events
+            # As they were: a reader gets its segments one by one, which changes the order of events.
+            before = EventWindows[Any](kind)
             before.load(saved.windows)
             undelivered = _close(before, closing)
         reading = reading.from_state(windows, saved, time_key)
