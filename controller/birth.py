@@ -7,8 +7,8 @@ from functools import partial
 
 from controller.clock import Clock, HostClock, StoreClock, StoreTime
 from controller.commit.freshness import Freshness
-from controller.commit.group_commit import Committer
 from controller.commit.health import StoreHealth
+from controller.commit.loop import CommitLoop
 from controller.commit.store import Store
 from controller.controller import Controller
 from controller.groups.service import Groups
@@ -57,23 +57,23 @@ async def start_controller(
     presence.begin(clock.now, by_hand=by_hand)
 
     # Who commits, and compares what is in memory with the store.
-    committer = Committer(store, time.follow, waiting_calls=limits.waiting_calls, health=health)
-    committer.start()
-    freshness = Freshness(store, committer)
+    commits = CommitLoop(store, clock, time.follow, waiting_calls=limits.waiting_calls, health=health)
+    commits.start()
+    freshness = Freshness(store, commits)
 
     # What serves callers.
     def to_store(loaded: LoadedStream) -> bytes:
         return status.to_store(loaded)
 
-    streams = Streams(store, committer, clock, freshness, to_store, load_wait_ms=limits.load_wait_ms)
+    streams = Streams(store, commits, clock, freshness, to_store, load_wait_ms=limits.load_wait_ms)
     reading = Reads(streams, store, clock)
     indexing = TimeIndexes(streams, store)
-    groups = Groups(store, committer, clock, streams, reading, indexing, freshness)
+    groups = Groups(store, commits, clock, streams, reading, indexing, freshness)
     status = StatusReader(streams, groups, clock)
     tokens = Tokens(store, clock)
     controller = Controller(
         store=store,
-        committer=committer,
+        commits=commits,
         freshness=freshness,
         health=health,
         clock=clock,
@@ -82,15 +82,15 @@ async def start_controller(
         limits=limits,
         tokens=tokens,
         streams=streams,
-        notes=Notes(streams, committer, clock, waiting_bytes=limits.waiting_bytes),
+        notes=Notes(streams, commits, waiting_bytes=limits.waiting_bytes),
         reading=reading,
-        following=MarkFeed(streams, reading, committer, subscribers=limits.subscribers),
+        following=MarkFeed(streams, reading, commits, subscribers=limits.subscribers),
         indexing=indexing,
         groups=groups,
-        retention=Retention(streams, reading, groups, store, committer, clock),
+        retention=Retention(streams, reading, groups, store, clock),
         journals=JournalReads(streams, groups, store, searches=limits.journal_searches),
         status=status,
-        measures=Metrics(streams, groups, status, committer),
+        measures=Metrics(streams, groups, status, commits),
         counts=Counts(),
         denials=DeniedCalls(clock),
     )

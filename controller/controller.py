@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from controller.clock import Clock, StoreTime
 from controller.commit.freshness import Freshness
-from controller.commit.group_commit import Committer
 from controller.commit.health import Outage, StoreHealth
+from controller.commit.loop import CommitLoop
 from controller.commit.store import Store
 from controller.groups.service import Groups
 from controller.limits import Limits
@@ -59,7 +59,7 @@ class Controller:
 
     # What carries it
     store: Store
-    committer: Committer
+    commits: CommitLoop
     freshness: Freshness
     health: StoreHealth
     clock: Clock
@@ -134,7 +134,7 @@ class Controller:
         await self.freshness.stop()
         await self.streams.stop()
         self.streams.settle()
-        if await self.committer.stop(self._seconds_left()):
+        if await self.commits.stop(self._seconds_left()):
             log_event("flushed")
             with contextlib.suppress(StrandlineError, TimeoutError):
                 async with asyncio.timeout(self._seconds_left()):
@@ -214,7 +214,7 @@ class Controller:
         self.streams.record_held()
         await self.retention.run_due()
         self.streams.store_statuses()
-        await self.committer.settled()
+        await self.commits.settled()
         await self.streams.renew_statuses()
 
     async def _beat(self) -> None:

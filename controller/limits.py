@@ -22,7 +22,7 @@ class Limits:
     bodies_bytes: int = 256 * 1024 * 1024  # of bodies that are being read; past it 503 overloaded
 
     # Calls that wait: past it 503 overloaded
-    waiting_calls: int = 20_000  # applied, and not yet durable
+    waiting_calls: int = 20_000  # for the next commit
     waiting_bytes: int = 2 * 1024 * 1024  # of the bodies of requests with many notes
     journal_searches: int = 32  # of all journals; one of them runs
     subscribers: int = 1_000  # to server-sent events; of one caller, as many as it leaves for others

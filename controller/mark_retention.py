@@ -12,7 +12,6 @@ from heapq import heappop, heappush
 from typing import Final
 
 from controller.clock import Clock
-from controller.commit.group_commit import Committer
 from controller.commit.store import Store, after_commit
 from controller.groups.membership import position_in
 from controller.groups.service import Groups
@@ -20,6 +19,7 @@ from controller.records.journal import AdminAction, few
 from controller.storage.groups import groups_that_read
 from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
+from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from strandline.core.cut import Cut
@@ -35,14 +35,11 @@ RETENTION_STREAMS: Final = 100  # checked in one heartbeat
 class Retention:
     """Removes marks that no reader can need, a bounded number at a time."""
 
-    def __init__(
-        self, streams: Streams, reading: Reads, groups: Groups, store: Store, committer: Committer, clock: Clock
-    ) -> None:
+    def __init__(self, streams: Streams, reading: Reads, groups: Groups, store: Store, clock: Clock) -> None:
         self._streams = streams
         self._reading = reading
         self._groups = groups
         self._store = store
-        self._committer = committer
         self._clock = clock
         self._due: list[tuple[int, str]] = []
         self._scheduled: set[str] = set()  # the streams in `_due`
@@ -53,7 +50,7 @@ class Retention:
         """Moves the head: the log no longer has what is below it. Returns the head, and the graph to show it with."""
         check_position(position)
         act = AdminAction("truncated", by, {"head": few(position)})
-        head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
+        head = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
         with after_commit():
             loaded, passed = await self._streams.get(name), dict[str, int]()
             for key in list(loaded.chains):
@@ -62,11 +59,13 @@ class Retention:
                 if seq is not None:
                     passed[key] = seq
             if passed:
-                loaded = await self._streams.in_turn(name)
-                for key, seq in passed.items():
-                    loaded.prune(key, seq)
-                await self._committer.join(loaded)
-            return head, loaded.stream.graph
+
+                def prune(loaded: LoadedStream, _: int) -> None:
+                    for key, seq in passed.items():
+                        loaded.prune(key, seq)
+
+                await self._streams.alter(name, prune)
+            return head, (await self._streams.get(name)).stream.graph
 
     # -- by age --------------------------------------------------------------------------------------------------
 
@@ -114,7 +113,7 @@ class Retention:
                 return now + RETENTION_CHECK_MS  # it was loaded again, or is another stream of this name
             if seq > first:
                 loaded.prune(key, seq)
-                self._committer.keep(loaded)
+                self._streams.write_soon(loaded)
         return min(moments, default=now + RETENTION_CHECK_MS)
 
     async def _least_needed(self, name: str, key: str, since: int) -> int | None:

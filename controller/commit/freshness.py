@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from controller.commit.group_commit import Cached, Committer, Durable, SharedFuture
+from controller.commit.loop import Cached, CommitLoop
 from controller.commit.store import Store
 from controller.storage.news import Known, look
 from controller.storage.subjects import Subject
@@ -23,11 +23,11 @@ FRESH_S: Final = 0.1  # what was compared this recently is not compared again fo
 class Freshness:
     """Compares caches with the store."""
 
-    def __init__(self, store: Store, committer: Committer) -> None:
+    def __init__(self, store: Store, commits: CommitLoop) -> None:
         self._store = store
-        self._committer = committer
+        self._commits = commits
         self._asked: dict[Subject, None] = {}
-        self._answer: SharedFuture | None = None  # to those
+        self._answer: asyncio.Future[None] | None = None  # to those
         self._looking: asyncio.Task[None] | None = None
 
     def is_fresh(self, cached: Cached, within_s: float | None = None) -> bool:
@@ -40,11 +40,12 @@ class Freshness:
         """Makes what is in memory of these as new as the store is now. Raises StoreUnavailable."""
         self._asked.update(dict.fromkeys(subjects))
         if self._answer is None:
-            self._answer = SharedFuture(loop=asyncio.get_running_loop())
+            self._answer = asyncio.get_running_loop().create_future()
         answer = self._answer
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(), name="freshness")
-        await answer
+        await asyncio.wait([answer])  # many wait for it: who leaves must not cancel it
+        answer.result()
 
     async def stop(self) -> None:
         if self._looking is not None:
@@ -78,7 +79,7 @@ class Freshness:
         """A commit that is under way now may have been in the store for a while, and others may have written since. So
         what it is about is looked at again; one that begins after this call, and does not fail, locks what is as new as
         it has to be."""
-        busy = {subject for subject in asked if self._committer.pending(subject) is not None}
+        busy = {subject for subject in asked if self._commits.under_way(subject) is not None}
         again = busy.union(await self._look_at(asked))
         for error in (await self._look_at(again)).values():
             raise StoreUnavailable(reason=error.reason) if isinstance(error, StoreUndecided) else error
@@ -86,9 +87,9 @@ class Freshness:
     async def _look_at(self, asked: Iterable[Subject]) -> dict[Subject, BaseException]:
         """Looks at these, or waits for the commits that are under way; returns those whose commit has failed."""
         known: dict[Subject, Known] = {}
-        under_way: dict[Subject, Durable] = {}
+        under_way: dict[Subject, asyncio.Future[None]] = {}
         for subject in asked:
-            commit, cached = self._committer.pending(subject), self._committer.cached(subject)
+            commit, cached = self._commits.under_way(subject), self._commits.cached(subject)
             if commit is not None:
                 under_way[subject] = commit
             elif cached is not None:
@@ -97,7 +98,7 @@ class Freshness:
             began = asyncio.get_running_loop().time()
             found = await self._store.read(look, known)
             for subject, before in known.items():
-                commit, cached = self._committer.pending(subject), self._committer.cached(subject)
+                commit, cached = self._commits.under_way(subject), self._commits.cached(subject)
                 if commit is not None:
                     under_way[subject] = commit
                 elif cached is not None and cached.head is before.head:  # else it is newer by now
@@ -108,7 +109,7 @@ class Freshness:
         return {subject: error for subject, error in ended.items() if error is not None}
 
 
-def _refuse(answer: SharedFuture, error: Exception) -> None:
-    """Ends the wait for an answer, which cannot be cancelled."""
+def _refuse(answer: asyncio.Future[None], error: Exception) -> None:
+    """Ends the wait for an answer."""
     answer.set_exception(error)
     answer.exception()  # marks it as retrieved, even if nobody waits

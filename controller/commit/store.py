@@ -2,8 +2,8 @@
 
 Long reads run in a third thread, in steps; the event loop and other long reads run in between.
 
-A commit is one transaction in two calls: `lock` begins it, and `commit` or `release` ends it. Nothing else is written
-meanwhile.
+A commit is one transaction in the writing thread. Between its lock and its writes the event loop's thread applies what
+was found: memory is its own.
 
 Every call has a deadline. Past it, the caller gets an error, the session is ended, and the next call makes a new one. A
 call that cannot be ended, such as one of SQLite, is abandoned: until it ends, further calls fail at once with
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -75,45 +76,80 @@ class Store:
         self._reader = StoreThread("reader", database.sessions.reader, limits.cut_grace_s)
         self._loader = StoreThread("loader", database.sessions.loader, limits.cut_grace_s)
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
-        self._writing = asyncio.Lock()  # held from `lock` to the end of the transaction, and by other writes
-        self._transaction: Transaction | None = None
-        self._is_locked = False  # whether `lock` has begun it
+        self._writing = asyncio.Lock()  # of the writing connection
         self._settled = True  # whether it is known how every commit ended
         self.is_shared = kind_of(database.writer).serves_many  # whether others may write it
 
     # -- commits -------------------------------------------------------------------------------------------------
 
-    async def lock(
-        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
-    ) -> Found:
-        """Begins a transaction, locks these streams and groups in it, and compares what is known of them with what the
-        store has. Raises StoreTrouble or an error of SQLAlchemy, and then nothing is locked.
+    async def transact(
+        self,
+        subjects: Collection[Subject],
+        known: Mapping[Subject, Known],
+        creating: Collection[Subject],
+        apply: Callable[[Found], Commit | None],
+    ) -> None:
+        """One transaction: locks these streams and groups, compares what is known of them with what the store has, has
+        that applied in this thread, writes what `apply` returns, and commits. Raises StoreTrouble, an error of
+        SQLAlchemy or of `apply`; only CommitUnknown leaves open what changed.
 
-        Where nobody else writes the store, all of these are as they are known: then it waits for nobody, and `commit`
-        begins the transaction."""
-        await self._writing.acquire()
-        self._is_locked = self.is_shared or bool(creating) or len(known) < len(subjects)
+        Where nobody else writes the store, all of these are as they are known: then nothing is locked before.
+        """
+        async with self._writing:
+            loop, order = asyncio.get_running_loop(), CommitOrder(self._limits.commit_s)
+            if self.is_shared or creating or len(known) < len(subjects):
+                applied = partial(_in_loop, loop, apply, order)
+                work = partial(self._transact, subjects, known, creating, applied, order)
+            else:
+                self._writer.check(loop.time())
+                commit = apply(Found({subject: each.head for subject, each in known.items()}))
+                if commit is None:
+                    return
+                work = partial(self._write, None, commit, order)
+            try:
+                await self._writer.call(self._limits.commit_s, work)
+            except StoreSilent as silent:
+                if order.withdraw():
+                    raise
+                self._settled = False
+                raise CommitUnknown(reason=str(silent)) from silent
+            except CommitUnknown:
+                self._settled = False
+                raise
+            except asyncio.CancelledError:
+                order.withdraw()
+                raise
+
+    def _transact(
+        self,
+        subjects: Collection[Subject],
+        known: Mapping[Subject, Known],
+        creating: Collection[Subject],
+        applied: Callable[[Found], Commit | None],
+        order: CommitOrder,
+    ) -> None:
+        begun, found = self._locked(subjects, known, creating)
         try:
-            if not self._is_locked:
-                self._writer.check(asyncio.get_running_loop().time())
-                return Found({subject: each.head for subject, each in known.items()})
-            return await self._writer.call(self._limits.commit_s, partial(self._lock, subjects, known, creating))
+            commit = applied(found)
         except BaseException:
-            self._writing.release()
+            begun.undo()
             raise
+        if commit is None:
+            begun.undo()
+        else:
+            self._write(begun, commit, order)
 
-    def _lock(
+    def _locked(
         self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject]
-    ) -> Found:
-        self._undo_open()
+    ) -> tuple[Transaction, Found]:
         until = time.monotonic() + self._limits.commit_s
         reconnected = False
         while True:
-            self._transaction = Transaction(self._database.writer)
+            begun = Transaction(self._database.writer)
             try:
-                return lock_and_look(self._database.writer, subjects, known, creating)
+                return begun, lock_and_look(self._database.writer, subjects, known, creating)
             except BaseException as error:
-                self._undo_open()
+                begun.undo()
                 if not isinstance(error, StoreFailed) or time.monotonic() > until:
                     raise
                 if error.connection_invalidated and not reconnected:
@@ -124,27 +160,8 @@ class Store:
                 else:
                     raise
 
-    async def commit(self, commit: Commit) -> None:
-        """Writes everything and ends the transaction. Raises StoreTrouble or an error of SQLAlchemy; only CommitUnknown
-        leaves open what changed."""
-        order = CommitOrder(self._limits.commit_s)
-        try:
-            await self._writer.call(self._limits.commit_s, partial(self._commit, commit, order))
-        except StoreSilent as silent:
-            if order.withdraw():
-                raise
-            self._settled = False
-            raise CommitUnknown(reason=str(silent)) from silent
-        except CommitUnknown:
-            self._settled = False
-            raise
-        finally:
-            self._writing.release()
-
-    def _commit(self, commit: Commit, order: CommitOrder) -> None:
-        if not self._is_locked:
-            self._undo_open()
-        begun, self._transaction = self._transaction or Transaction(self._database.writer), None
+    def _write(self, begun: Transaction | None, commit: Commit, order: CommitOrder) -> None:
+        begun = Transaction(self._database.writer) if begun is None else begun
         try:
             write_rows(self._database.writer, commit)
             order.give()
@@ -157,12 +174,6 @@ class Store:
             self._database.check_files()
         except StoreMoved as moved:  # the commit went to a file that was removed: it must not be acknowledged
             raise CommitUnknown(reason=str(moved)) from moved
-
-    async def release(self) -> None:
-        """Ends the transaction, in which nothing was changed. It does not wait."""
-        if self._is_locked:
-            self._writer.submit(self._undo_open)
-        self._writing.release()
 
     async def serve(self, beat: Callable[[StoreConnection], Service]) -> Service:
         """Records that somebody serves the store. Raises StoreUnavailable."""
@@ -177,7 +188,7 @@ class Store:
             return served
 
     def _serve(self, beat: Callable[[StoreConnection], Service]) -> Service:
-        self._prepare()
+        self._database.check_files()
         try:
             return beat(self._database.writer)
         except StoreFailed as error:
@@ -197,7 +208,7 @@ class Store:
                 return None
 
     def _outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
-        self._prepare()
+        self._database.check_files()
         with transaction(self._database.writer):
             outcome = was_committed(self._database.writer, versions, stamp)
             touch(self._database.writer)  # once this is durable, so is every earlier commit
@@ -213,20 +224,9 @@ class Store:
                 self._settled = True
 
     def _touch(self) -> None:
-        self._prepare()
+        self._database.check_files()
         with transaction(self._database.writer):
             touch(self._database.writer)
-
-    def _prepare(self) -> None:
-        """Before anything is written that no commit is about. Raises StoreMoved."""
-        self._undo_open()
-        self._database.check_files()
-
-    def _undo_open(self) -> None:
-        """Ends a transaction whose caller has given up while it was being locked, or that changed nothing."""
-        if self._transaction is not None:
-            begun, self._transaction = self._transaction, None
-            begun.undo()
 
     # -- reads ---------------------------------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class Store:
         StoreUndecided if its outcome is unknown."""
 
         def call() -> Result:
-            self._prepare()
+            self._database.check_files()
             return function(self._database.writer, *args, **kwargs)
 
         try:
@@ -376,3 +376,21 @@ class Store:
         if all(ended):
             self._database.close()
         return all(ended)
+
+
+def _in_loop(
+    loop: asyncio.AbstractEventLoop, apply: Callable[[Found], Commit | None], order: CommitOrder, found: Found
+) -> Commit | None:
+    """Has what was found applied in the event loop's thread, unless the caller has left meanwhile: then raises
+    StoreSilent."""
+    applied: Future[Commit | None] = Future()
+
+    def run() -> None:
+        try:
+            order.check()
+            applied.set_result(apply(found))
+        except BaseException as error:
+            applied.set_exception(error)
+
+    loop.call_soon_threadsafe(run)
+    return applied.result()

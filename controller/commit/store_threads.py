@@ -39,11 +39,15 @@ class CommitOrder:
         self._given = False
         self._withdrawn = False
 
+    def check(self) -> None:
+        """Raises StoreSilent if the caller has withdrawn."""
+        if self._withdrawn:
+            raise StoreSilent(seconds=self._seconds)
+
     def give(self) -> None:
         """Called before COMMIT is sent; raises StoreSilent if the caller has withdrawn."""
         with self._lock:
-            if self._withdrawn:
-                raise StoreSilent(seconds=self._seconds)
+            self.check()
             self._given = True
 
     def withdraw(self) -> bool:

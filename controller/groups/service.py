@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from heapq import nlargest
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
 from controller.clock import Clock
-from controller.commit.deletion import Deletion
+from controller.commit.cache import Cache
 from controller.commit.freshness import NEVER_FRESH_S, Freshness
-from controller.commit.group_commit import Committer
+from controller.commit.loop import CommitLoop, Turn
 from controller.commit.store import Store, after_commit
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership, Positions, StreamStart
@@ -24,7 +25,6 @@ from controller.records.journal import AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.groups import group_streams, groups_with, load_group, streams_of_groups
 from controller.storage.subjects import Kind, Subject
-from controller.streams.cache import LoadingCache
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
@@ -37,11 +37,9 @@ from strandline.errors import (
     GroupExists,
     InvalidConfig,
     Refused,
-    StoreCorrupt,
     StrandlineError,
     StreamRecreated,
     TooMany,
-    UnknownGroup,
     UnknownStream,
 )
 from strandline.limits import STREAMS_PER_GROUP
@@ -62,13 +60,22 @@ from strandline.wire.groups import (
 METRICS_LAGGING_SEGMENTS: Final = 512  # readable by a group; with more, no segment of it has a lag of its own
 
 
+class Answered(NamedTuple):
+    """What a reader is answered, besides the window."""
+
+    epoch: int
+    owned: Positions
+    share: int
+    free: int
+
+
 class Groups:
     """Every reader group by its name."""
 
     def __init__(
         self,
         store: Store,
-        committer: Committer,
+        commits: CommitLoop,
         clock: Clock,
         streams: Streams,
         reading: Reads,
@@ -76,13 +83,12 @@ class Groups:
         freshness: Freshness,
     ) -> None:
         self._store = store
-        self._committer = committer
+        self._commits = commits
         self._clock = clock
         self._streams = streams
         self._freshness = freshness
-        self.views = StreamViews(streams, reading, indexing, clock, committer)
-        self._cache: LoadingCache[LoadedGroup] = LoadingCache(self._load)
-        committer.serve(Kind.GROUP, self._cache)
+        self.views = StreamViews(streams, reading, indexing, clock)
+        self._cache: Cache[LoadedGroup] = Cache(Kind.GROUP, self._load, commits, freshness)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
@@ -93,25 +99,9 @@ class Groups:
         if found is not None and not self._freshness.is_fresh(found, NEVER_FRESH_S):
             streams = [Subject(Kind.STREAM, each) for each in found.membership.settings.streams]
             await self._freshness.compare([subject, *streams])
-        while (under_way := self._committer.pending(subject)) is not None:
+        while (under_way := self._commits.under_way(subject)) is not None:
             await asyncio.wait([under_way])  # what it changes is not durable yet
-        found = self._cache.find_loaded(name) or await self._find(name)
-        if found is None:
-            raise UnknownGroup(group=name)
-        return found
-
-    async def in_turn(self, name: str) -> LoadedGroup:
-        """The group, when it is the turn of calls: one may be applied to it, and join, without waiting in between.
-
-        Raises what `get` raises, and Overloaded.
-        """
-        self._committer.admit()
-        loaded: LoadedGroup = await self._committer.in_turn(Subject(Kind.GROUP, name), self._load_for_call)
-        return loaded
-
-    async def _load_for_call(self, name: str) -> None:
-        if await self._find(name) is None:
-            raise UnknownGroup(group=name)
+        return await self._cache.get(name)
 
     def find_loaded(self, name: str) -> LoadedGroup | None:
         """The group if it is in memory."""
@@ -142,38 +132,55 @@ class Groups:
         check_name("group", name)
         _check(settings)
         starts = await self._starts(settings.start, settings.streams)
-        self._committer.admit()
-        subject = Subject(Kind.GROUP, name)
-        found: LoadedGroup | None
-        found, epochs = await self._committer.before_creation(subject, self._find)
-        now = self._clock.now()
-        if found is not None:
-            differs = _differences(found.membership.settings, settings)
-            if differs:
-                exists = GroupExists(group=name, differs=differs)
-                if found.journal.refuse(exists, now, by=by, call="created"):
-                    self._committer.keep(found)
-                    record_refused("group", name, exists, call="created")
-                await self._committer.turn_over()
-                raise exists
-            await self._committer.join(found)
-            return False
-        membership = Membership(name, settings)
-        membership.epochs = epochs
-        for stream, beginning in starts.items():
-            membership.start(stream, beginning)
-        membership.touched.group = True
-        loaded = LoadedGroup(membership, now)
-        loaded.journal.act(AdminAction("created", by, settings_of_group(settings)), now)
-        self._cache.put(name, loaded)
-        await self._committer.join(loaded)
-        return True
+
+        def step(found: LoadedGroup | None, epochs: int, turn: Turn) -> tuple[LoadedGroup, bool]:
+            if found is not None:
+                differs = _differences(found.membership.settings, settings)
+                if differs:
+                    exists = GroupExists(group=name, differs=differs)
+                    if _refuse(found, exists, turn.now, by, call="created"):
+                        turn.change(found)
+                    raise exists
+                return found, False
+            membership = Membership(name, settings)
+            membership.epochs = epochs
+            for stream, beginning in starts.items():
+                membership.start(stream, beginning)
+            membership.touched.group = True
+            loaded = LoadedGroup(membership, turn.now)
+            loaded.journal.act(AdminAction("created", by, settings_of_group(settings)), turn.now)
+            turn.change(loaded)
+            return loaded, True
+
+        return await self._cache.create(name, step)
 
     async def configure(
         self, name: str, changes: Mapping[str, Any], start: Start | None, by: str | None = None
     ) -> None:
         """Changes settings of a group. Added streams begin at `start`, by default at their heads."""
-        while True:
+
+        def step(
+            before: GroupSettings,
+            settings: GroupSettings,
+            starts: Mapping[str, StreamStart],
+            told: tuple[Mapping[str, int | None], str | None],
+            loaded: LoadedGroup,
+            turn: Turn,
+        ) -> bool:
+            """False if another call changed the settings meanwhile."""
+            if loaded.membership.settings != before:
+                return False
+            watermarks, lost = told
+            if _differences(settings, before):
+                if lost is not None and lost not in settings.streams:
+                    loaded.membership.fence_all(0)  # what they read, and their logs, are of the stream that was deleted
+                loaded.configure(settings, starts, watermarks, self._clock.moment())
+                loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), turn.now)
+                turn.change(loaded)
+            return True
+
+        is_done = False
+        while not is_done:
             before = (await self.get(name)).membership.settings
             settings = structs.replace(before, **changes)
             _check(settings)
@@ -181,19 +188,8 @@ class Groups:
             if start is not None and not added:
                 raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
             starts = await self._starts(FromHead() if start is None else start, added)
-            watermarks, lost = await self._told(name)
-            loaded = await self.in_turn(name)
-            if loaded.membership.settings == before:  # else another call changed them meanwhile
-                break
-        if not _differences(settings, before):
-            await self._committer.join(loaded)
-            return
-        moment = self._clock.moment()
-        if lost is not None and lost not in settings.streams:
-            loaded.membership.fence_all(0)  # what they read, and their logs, are of the stream that was deleted
-        loaded.configure(settings, starts, watermarks, moment)
-        loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), moment.now)
-        await self._committer.join(loaded)
+            told = await self._told(name)
+            is_done = await self._cache.change(name, partial(step, before, settings, starts, told))
 
     async def _told(self, name: str) -> tuple[Mapping[str, int | None], str | None]:
         """The watermarks that a group was told, which must not go back, and a stream of it that was deleted, if any."""
@@ -206,36 +202,22 @@ class Groups:
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a group with its journal, also if its rows cannot be read. Its streams journal that."""
-        try:
-            loaded = await self.in_turn(name)
-        except StoreCorrupt:
-            await self._delete_unread(name, by)
-            return
-        loaded.ending = self._committer.join(loaded)
-        await loaded.ending
-        for stream in loaded.membership.settings.streams:
+        deleted = await self._cache.delete(name)
+        for stream in () if deleted is None else deleted.membership.settings.streams:
             with suppress(StrandlineError):  # it was deleted too, or cannot be read, or the store is away
                 await self._streams.journal(stream, AdminAction("group_deleted", by, {"group": name}))
         log_event("group_deleted", group=name, by=by)
 
-    async def _delete_unread(self, name: str, by: str | None) -> None:
-        self._committer.admit()
-        subject = Subject(Kind.GROUP, name)
-        await self._committer.turn(subject)
-        await self._committer.join(Deletion(subject, self._clock.now()))
-        log_event("group_deleted", group=name, by=by)
-
     async def stream_deleted(self, stream: str, by: str | None) -> None:
         """Journals the deletion of a stream in the groups that read it: the stream's own journal is gone."""
+
+        def step(loaded: LoadedGroup, turn: Turn) -> None:
+            loaded.journal.act(AdminAction("stream_deleted", by, {"stream": stream}), turn.now)
+            turn.change(loaded)
+
         for name in await self._store.read(groups_with, stream):
             with suppress(StrandlineError):  # it was deleted too, or cannot be read, or the store is away
-                loaded = await self.in_turn(name)
-                loaded.journal.act(AdminAction("stream_deleted", by, {"stream": stream}), self._clock.now())
-                await self._committer.join(loaded)
-
-    async def _find(self, name: str) -> LoadedGroup | None:
-        check_name("group", name)
-        return await self._cache.find(name)
+                await self._cache.change(name, step)
 
     async def _load(self, name: str) -> LoadedGroup | None:
         began = asyncio.get_running_loop().time()
@@ -385,7 +367,34 @@ class Groups:
     ) -> ReaderAnswer:
         """Applies a call of a reader, and answers when it is durable. Journals `act`, unless the call returns that it
         repeats an earlier one."""
-        while True:
+
+        def step(
+            settings: GroupSettings, graphs: Mapping[str, SegmentGraph], loaded: LoadedGroup, turn: Turn
+        ) -> Answered | None:
+            """None if the streams of the group were changed meanwhile."""
+            members = loaded.membership
+            if members.settings != settings:
+                return None
+            moment = self._clock.moment()
+            loaded.heard_at = now = moment.now
+            try:
+                repeated = call(members, graphs, moment)
+            except Refused as error:
+                refused = _refuse(loaded, error, now, None if act is None else act.by, reader=reader)
+                if loaded.record_silent(now) or refused:
+                    turn.change(loaded)
+                raise
+            turn.change(loaded)
+            loaded.record_silent(now)
+            if act is not None and not repeated:
+                loaded.journal.act(act, now)
+            registered, owned = members.readers.get(reader), members.owned(reader)
+            loaded.record_owned(reader, owned, now)
+            epoch = registered.epoch if registered is not None else 0
+            return Answered(epoch, owned, *members.share(graphs, moment))
+
+        answered: Answered | None = None
+        while answered is None:
             members = (await self.get(group)).membership
             settings = members.settings
             for name, given in (("positions", positions), ("settled", settled or {})):
@@ -395,33 +404,9 @@ class Groups:
                         raise InvalidConfig(name=name, value=stream, wanted=wanted)
                     check_position(position)
             graphs = await self._graphs(members)
-            loaded = await self.in_turn(group)
-            if loaded.membership.settings == settings:  # else the streams of the group were changed meanwhile
-                break
-        moment = self._clock.moment()
-        loaded.heard_at = now = moment.now
-        try:
-            repeated = call(loaded.membership, graphs, moment)
-        except Refused as error:
-            by = None if act is None else act.by
-            refused = loaded.journal.refuse(error, now, by=by, reader=reader)
-            if loaded.record_silent(now) or refused:
-                self._committer.keep(loaded)
-            if refused:
-                record_refused("group", group, error, reader=reader)
-            await self._committer.turn_over()
-            raise
-        loaded.record_silent(now)
-        if act is not None and not repeated:
-            loaded.journal.act(act, now)
-        registered = loaded.membership.readers.get(reader)
-        epoch, owned = registered.epoch if registered is not None else 0, loaded.membership.owned(reader)
-        loaded.record_owned(reader, owned, now)
-        share, free = loaded.membership.share(graphs, moment)
-        await self._committer.join(loaded)
+            answered = await self._cache.change(group, partial(step, settings, graphs))
         with after_commit():
-            window = await self.window(group)
-        return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
+            return ReaderAnswer(**answered._asdict(), window=await self.window(group))
 
     async def window(self, group: str) -> GroupWindow:
         """The window of a group, in each of its streams and over all of them.
@@ -429,30 +414,41 @@ class Groups:
         What it is made of is durable, and so is a watermark that the streams no longer show: neither goes back,
         whichever controller is asked next.
         """
-        while True:
+
+        def step(
+            loaded: LoadedGroup, is_same: Callable[[], bool], views: Mapping[str, StreamView], now: int,
+            locked: LoadedGroup, turn: Turn,
+        ) -> GroupWindow | None:  # fmt: skip
+            """None if the group was changed meanwhile."""
+            if locked is not loaded or not is_same():
+                return None
+            combined = combined_of(loaded.membership, views)
+            loaded.last_window = group_window(loaded, views, combined, now)
+            loaded.membership.touched.group = True
+            turn.change(loaded)
+            return loaded.last_window
+
+        window: GroupWindow | None = None
+        while window is None:
             loaded = await self.get(group)
-            members, settings, moment = loaded.membership, loaded.membership.settings, self._clock.moment()
+            members, moment = loaded.membership, self._clock.moment()
             if members.has_silent(moment):
                 await self._time_out_silent(group)
                 continue
-            put_back, questions = members.times_put_back, questions_of(members)
+            is_same = partial(self._is_same, loaded, members.settings, members.times_put_back)
+            questions = questions_of(members)
             views = dict(await self._ask(group, questions))
             while further := left_behind(combined := combined_of(members, views), views):
                 views |= await self._ask(
                     group, {stream: structs.replace(questions[stream], goes_to=to) for stream, to in further.items()}
                 )
-            if not self._is_same(loaded, settings, put_back):
+            if not is_same():
                 continue
             if is_told_already(loaded, views, combined, moment.now):
-                loaded.last_window = group_window(loaded, views, combined, moment.now)
-                return loaded.last_window
-            locked = await self.in_turn(group)
-            if locked is loaded and self._is_same(loaded, settings, put_back):
-                combined = combined_of(loaded.membership, views)
                 loaded.last_window = window = group_window(loaded, views, combined, moment.now)
-                loaded.membership.touched.group = True
-                await self._committer.join(loaded)
-                return window
+            else:
+                window = await self._cache.change(group, partial(step, loaded, is_same, views, moment.now))
+        return window
 
     def _is_same(self, loaded: LoadedGroup, settings: GroupSettings, put_back: int) -> bool:
         """Whether a group still reads the same streams, and no position of it went back meanwhile."""
@@ -462,11 +458,14 @@ class Groups:
 
     async def _time_out_silent(self, group: str) -> None:
         """Frees the segments of silent readers."""
-        loaded = await self.in_turn(group)
-        moment = self._clock.moment()
-        loaded.membership.time_out_silent(moment)
-        loaded.record_silent(moment.now)
-        await self._committer.join(loaded)
+
+        def step(loaded: LoadedGroup, turn: Turn) -> None:
+            moment = self._clock.moment()
+            loaded.membership.time_out_silent(moment)
+            loaded.record_silent(moment.now)
+            turn.change(loaded)
+
+        await self._cache.change(group, step)
 
     async def lag(self, group: str) -> GroupLag:
         """How far a group is behind in time, as a whole and in each readable segment."""
@@ -506,6 +505,14 @@ class Groups:
         loaded = self._streams.find_loaded(place[0])
         chain = loaded.chains.get(DEFAULT_KEY) if loaded is not None else None
         return None if chain is None else bound_at(chain, place[1], offset)
+
+
+def _refuse(loaded: LoadedGroup, error: Refused, now: int, by: str | None, **more: str) -> bool:
+    """Journals and logs a call that was refused; returns whether that is to be written."""
+    if not loaded.journal.refuse(error, now, by=by, **more):
+        return False
+    record_refused("group", loaded.membership.name, error, **more)
+    return True
 
 
 def _differences(one: GroupSettings, other: GroupSettings) -> tuple[str, ...]:

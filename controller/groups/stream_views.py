@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from controller.clock import Clock
-from controller.commit.group_commit import Committer
+from controller.commit.loop import Turn
 from controller.groups.membership import position_in
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
@@ -82,11 +82,8 @@ class StreamView(Struct, frozen=True, kw_only=True):
 class StreamViews:
     """Where views of streams come from."""
 
-    def __init__(
-        self, streams: Streams, reading: Reads, indexing: TimeIndexes, clock: Clock, committer: Committer
-    ) -> None:
+    def __init__(self, streams: Streams, reading: Reads, indexing: TimeIndexes, clock: Clock) -> None:
         self._streams = streams
-        self._committer = committer
         self._reading = reading
         self._indexing = indexing
         self._clock = clock
@@ -127,11 +124,8 @@ class StreamViews:
             if not windows[DEFAULT_KEY].end_of_stream:
                 place = self._place(loaded, position, place, question)
             if place.standing is GroupStanding.IDLE and question.goes_to:
-                loaded = await self._streams.in_turn(stream)
-                loaded.check_identity(question.identity)
-                place = self._place(loaded, position, place, question)
-                if place.standing is GroupStanding.IDLE and loaded.stream.let_pass(question.goes_to):
-                    await self._committer.join(loaded)
+                place = await self._let_pass(stream, position, place, question)
+                loaded = await self._find(stream, question.identity)
         return StreamView(
             identity=loaded.origin.identity,
             graph=loaded.stream.graph,
@@ -141,6 +135,18 @@ class StreamViews:
             start=start,
             bounds=bounds,
         )
+
+    async def _let_pass(self, stream: str, position: Cut, place: GroupPlace, question: StreamQuestion) -> GroupPlace:
+        """Its place under the lock. If it is idle still, the stream keeps how far the group goes on without it."""
+
+        def step(loaded: LoadedStream, turn: Turn) -> GroupPlace:
+            loaded.check_identity(question.identity)
+            found = self._place(loaded, position, place, question)
+            if found.standing is GroupStanding.IDLE and loaded.stream.let_pass(question.goes_to):
+                turn.change(loaded)
+            return found
+
+        return await self._streams.cache.change(stream, step)
 
     async def _start(self, stream: str, question: StreamQuestion) -> Cut | None:
         if question.from_time is not None:

@@ -168,8 +168,8 @@ FLUSH_SECONDS = MetricFamily(
     "strandline_flush_seconds", MetricKind.HISTOGRAM, "How long the store took to make a batch of calls durable."
 )
 FLUSH_CALLS = MetricFamily("strandline_flush_calls", MetricKind.HISTOGRAM, "How many calls became durable together.")
-QUEUE = _gauge("queue_calls", "Calls applied and not yet durable.")
-QUEUE_LIMIT = _gauge("queue_limit_calls", "So many may be; beyond it calls are turned away as overloaded.")
+QUEUE = _gauge("queue_calls", "Calls that wait for the next commit.")
+QUEUE_LIMIT = _gauge("queue_limit_calls", "So many may wait; beyond it calls are turned away as overloaded.")
 STORE_UP = _gauge("store_up", "Whether the last commit went well.")
 STORE_AGE = _gauge(
     "store_write_age_seconds",

@@ -16,7 +16,7 @@ from typing import Final
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
-from controller.commit.group_commit import Committer
+from controller.commit.loop import CommitLoop
 from controller.groups.service import Groups
 from controller.records.counts import OTHER, Distribution, StreamCounts
 from controller.settings import METRICS_KEYS
@@ -77,20 +77,20 @@ class Samples(Collector):
 class Metrics:
     """Takes samples of what the other services have."""
 
-    def __init__(self, streams: Streams, groups: Groups, status: StatusReader, committer: Committer) -> None:
+    def __init__(self, streams: Streams, groups: Groups, status: StatusReader, commits: CommitLoop) -> None:
         self.keys = METRICS_KEYS  # how many pairs of a stream and a key stand for themselves; the settings may say it
         self._streams = streams
         self._groups = groups
         self._status = status
-        self._committer = committer
+        self._commits = commits
 
     @property
     def waiting_calls(self) -> int:
-        return self._committer.waiting
+        return self._commits.waiting
 
     @property
     def waiting_calls_limit(self) -> int:
-        return self._committer.limit
+        return self._commits.limit
 
     async def take(self) -> Samples:
         """The samples of all streams and groups, as far as the store answers in time. Scrapes share them."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from controller.commit.group_commit import Committer
+from controller.commit.loop import CommitLoop
 from controller.limits import DEFAULT_LIMITS
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import REST_ANSWER_MS, Reads, marks_at_once, newest_seq
@@ -63,11 +63,11 @@ class MarkFeed:
     """Serves a bounded number of connected readers."""
 
     def __init__(
-        self, streams: Streams, reading: Reads, committer: Committer, *, subscribers: int = DEFAULT_LIMITS.subscribers
+        self, streams: Streams, reading: Reads, commits: CommitLoop, *, subscribers: int = DEFAULT_LIMITS.subscribers
     ) -> None:
         self._streams = streams
         self._reading = reading
-        self._committer = committer
+        self._commits = commits
         self._limit = subscribers
         self._count = 0
         self._of_caller = Counter[str]()
@@ -152,9 +152,7 @@ class MarkFeed:
     async def _is_over(self, loaded: LoadedStream, key: str) -> bool:
         """Waits until the seal is durable; returns whether no further mark of this key came."""
         newest = newest_seq(loaded, key)
-        under_way = self._committer.pending(loaded.subject)
-        if under_way is not None:
-            await under_way
+        await self._commits.over(loaded.subject)
         return newest_seq(loaded, key) == newest
 
     def forget(self, stream: str) -> None:

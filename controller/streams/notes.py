@@ -7,20 +7,21 @@ portion of each. The smallest request first would let a large one wait for ever.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from controller.clock import Clock
-from controller.commit.group_commit import Committer, Durable
+from controller.commit.loop import FLUSH_NOTES, Cold, CommitLoop, Portions, Turn
 from controller.limits import DEFAULT_LIMITS
 from controller.storage.subjects import Kind, Subject
 from controller.streams.loaded_stream import LoadedStream
-from controller.streams.registry import Streams
+from controller.streams.registry import Streams, refuse
 from controller.wording import AHEAD_NAMED_MS, is_epoch
 from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult
@@ -28,9 +29,18 @@ from strandline.core.config import TimeDomain
 from strandline.core.note import NO_TIMES, Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from strandline.errors import Overloaded, PositionWentBack, Refused, StrandlineError, TimeWentBack, Undecided
+from strandline.errors import (
+    Overloaded,
+    PositionWentBack,
+    Refused,
+    StoreUnavailable,
+    StoreUndecided,
+    StrandlineError,
+    TimeWentBack,
+)
 
-PORTION_NOTES: Final = 64  # of a request, applied at once; then other calls are served
+PORTION_NOTES: Final = 64  # of a request, which wait for their turn together
+PORTIONS_AHEAD: Final = 2 * FLUSH_NOTES // PORTION_NOTES  # of a request, that wait: those of the next commit, and more
 NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work; each time key is one
 
 Answer = TypeVar("Answer")
@@ -56,33 +66,25 @@ class Notes:
     """Takes notes for any stream."""
 
     def __init__(
-        self, streams: Streams, committer: Committer, clock: Clock, *, waiting_bytes: int = DEFAULT_LIMITS.waiting_bytes
+        self, streams: Streams, commits: CommitLoop, *, waiting_bytes: int = DEFAULT_LIMITS.waiting_bytes
     ) -> None:
         self.limit_bytes = waiting_bytes
         self._waiting_bytes = 0  # of requests with many notes
         self._streams = streams
-        self._committer = committer
-        self._clock = clock
+        self._commits = commits
 
-    async def take(self, stream: str, note: Note, *, tail: bool = False, by: str | None = None) -> Noted:
+    def take(self, stream: str, note: Note, *, tail: bool = False, by: str | None = None) -> Awaitable[Noted]:
         """Takes one note and returns when it is durable. Raises if the note is refused, and changes nothing then.
 
         `by` is the name of the caller's token, for the journal.
         """
-        loaded = await self._streams.in_turn(stream)
-        now = self._clock.now()
-        try:
-            answer = self._apply(loaded, note, now, tail, by)
-            held = {} if answer.marks else _held_by(loaded.stream, note.times, now)
-            noted = Noted(answer, loaded.stream.graph, held, _ahead(loaded.stream, note.times, now))
-        except Refused:
-            await self._committer.turn_over()
-            raise
-        except Exception as bug:
-            self._committer.undo(loaded, bug)
-            raise
-        await self._committer.join(loaded)
-        return noted
+
+        def step(loaded: LoadedStream, turn: Turn) -> Noted:
+            answer = _take(loaded, note, turn, by, tail=tail)
+            held = {} if answer.marks else _held_by(loaded.stream, note.times, turn.now)
+            return Noted(answer, loaded.stream.graph, held, _ahead(loaded.stream, note.times, turn.now))
+
+        return self._streams.cache.change(stream, step)
 
     def check_room(self, size_bytes: int) -> None:
         """Raises Overloaded if, with a body of that size, those of the requests with many notes are too large."""
@@ -112,153 +114,138 @@ class Notes:
         note does not affect the others.
 
         `note_at` gives the note at a place; one that could not be decoded is its error, and its own result. Other calls
-        run between two portions, so the notes are as separate as if each had come alone. `answered` makes the answers
-        to the notes from a place on, so that nothing else of them need be kept. If a commit fails, `failed` makes the
-        answers to its notes, and to all that were not yet checked. Raises if no note became durable.
+        may come between two portions, so the notes are as separate as if each had come alone. `answered` makes the
+        answers to the notes from a place on, so that nothing else of them need be kept. If a commit fails, `failed`
+        makes the answers to its notes, and to all that follow. Raises if no note became durable.
         """
-        request = _Request(count, note_at)
-        answers: list[Answer] = []
-        for portion, work in request.portions():
-            await self._lock(portion, work, request)
-            for stream, run in groupby(portion, key=itemgetter(0)):
-                notes, first = [each for _, each in run], len(answers)
-                results, durable = self._take_run(stream, notes, by, request, first)
-                if durable is not None:
-                    taken = [place for place, each in enumerate(results, first) if isinstance(each, Noted)]
-                    request.waits.setdefault(durable, []).extend(taken)
-                answers += answered(first, results)
-        for durable in request.waits:
-            with suppress(StrandlineError):
-                await durable
-        errors = request.failures()
-        if errors and len(errors) == len(request.waits):
-            raise next((each for each in errors.values() if isinstance(each, Undecided)), next(iter(errors.values())))
-        for durable, error in errors.items():
-            for place in request.waits[durable]:
-                answers[place] = failed(error)
-        return answers
+        request, answers, durable = _Request(count, note_at, by), list[Answer](), False
+        portions, ahead, line = request.portions(), deque[_Portion](), Portions()
+        try:
+            while True:
+                while len(ahead) < PORTIONS_AHEAD and (portion := next(portions, None)) is not None:
+                    await self._queue(portion, line, request)
+                    ahead.append(portion)
+                    await asyncio.sleep(0)  # others are served
+                if not ahead:
+                    return answers
+                try:
+                    results = await ahead[0].results
+                except Cold:  # a stream has left memory: it is loaded again, and nothing that follows comes before that
+                    line = Portions()
+                    for portion in ahead:
+                        portion.forget()
+                        await self._queue(portion, line, request)
+                    continue
+                answers += answered(len(answers), results)
+                durable = durable or any(isinstance(each, Noted) for each in results)
+                ahead.popleft()
+        except (StoreUnavailable, StoreUndecided) as error:
+            if not durable:
+                raise
+            answer = failed(as_result(error))
+            return answers + [answer] * (count - len(answers))
+        finally:
+            for portion in ahead:
+                portion.forget()
+
+    async def _queue(self, portion: _Portion, line: Portions, request: _Request) -> None:
+        """Has a portion applied in its turn, once the streams in it are loaded."""
+        names = dict.fromkeys(stream for stream, each in portion.given if isinstance(each, Note))
+        wanted = [name for name in names if name not in request.missing]
+        cold = [name for name in wanted if self._streams.find_loaded(name) is None]
+        loads = await asyncio.gather(*map(self._streams.get, cold), return_exceptions=True)
+        for name, found in zip(cold, loads, strict=True):
+            if isinstance(found, StrandlineError):
+                request.missing[name] = as_result(found)
+            elif isinstance(found, BaseException):
+                raise found
+        subjects = [Subject(Kind.STREAM, name) for name in wanted if name not in request.missing]
+        step = partial(self._take_portion, portion, request)
+        portion.results = self._commits.portion(line, *subjects, step=step, work=portion.work)
+
+    def _take_portion(self, portion: _Portion, request: _Request, turn: Turn) -> list[Noted | StrandlineError]:
+        """Takes the notes of a portion, one after the other: all of them, or none if a stream has left memory."""
+        results: list[Noted | StrandlineError] = []
+        names = {stream for stream, each in portion.given if isinstance(each, Note)}.difference(request.missing)
+        locked = {name: turn.item(self._streams.cache, Subject(Kind.STREAM, name)) for name in names}
+        for stream, run in groupby(portion.given, key=itemgetter(0)):
+            notes = [each for _, each in run]
+            if stream in locked:
+                first = portion.first + len(results)
+                results += self._take_run(locked[stream], notes, request, portion.number, first, turn)
+                continue
+            for each in notes:
+                if isinstance(each, StrandlineError):
+                    self.journal_refusal(stream, each, request.by)
+                results.append(each if isinstance(each, StrandlineError) else request.missing[stream])
+        return results
+
+    def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
+        """Journals a note that was refused before it reached the stream, as `Streams.journal_refusal` does."""
+        self._streams.journal_refusal(stream, error, by)
 
     def _take_run(
         self,
-        stream: str,
-        notes: Sequence[Note | StrandlineError],
-        by: str | None,
-        request: _Request,
-        first: int,
-    ) -> tuple[Sequence[Noted | StrandlineError], Durable | None]:
-        """Takes notes of one stream, which stand in the request from place `first` on. Returns their results, and the
-        commit of those that were taken."""
-        errors = [each for each in notes if isinstance(each, StrandlineError)]
-        if len(errors) == len(notes):  # the stream is not loaded for them
-            for error in errors:
-                self.journal_refusal(stream, error, by)
-            return errors, None
-        missing = request.missing.get(stream)
-        if missing is None:
-            loaded = self._streams.find_in_turn(stream)
-            assert loaded is not None, stream
-            return self._apply_run(loaded, notes, by, request, first)
-        return [each if isinstance(each, StrandlineError) else missing for each in notes], None
-
-    async def _lock(self, portion: Sequence[Given], work: int, request: _Request) -> None:
-        """Returns when it is the turn of this request, and of calls about the streams of a portion. Why a stream is
-        missing then is in the request."""
-        names = dict.fromkeys(stream for stream, each in portion if isinstance(each, Note))
-        while True:
-            for error in request.failures().values():
-                request.missing = dict.fromkeys(names, error) | request.missing
-            wanted = [name for name in names if name not in request.missing]
-            cold = [name for name in wanted if self._streams.find_loaded(name) is None]
-            if cold:
-                loads = await asyncio.gather(*map(self._streams.get, cold), return_exceptions=True)
-                for name, found in zip(cold, loads, strict=True):
-                    if isinstance(found, StrandlineError):
-                        request.missing[name] = as_result(found)
-                    elif isinstance(found, BaseException):
-                        raise found
-                continue
-            if not wanted:
-                await asyncio.sleep(0)  # others are served
-                return
-            try:
-                await self._committer.portion([Subject(Kind.STREAM, name) for name in wanted], work)
-            except StrandlineError as error:
-                request.missing |= dict.fromkeys(wanted, as_result(error))
-                continue
-            if not request.failures() and all(self._streams.find_in_turn(name) is not None for name in wanted):
-                return
-
-    def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
-        """Journals a call that was refused before it reached the stream: an invalid note, or a call for a writer that
-        the token does not allow. Does not load the stream for that."""
-        loaded = self._streams.find_loaded(stream)
-        if loaded is None or not isinstance(error, Refused):
-            return
-        self._streams.journal_refusal(loaded, error, self._clock.now(), by)
-
-    def _apply_run(
-        self,
         loaded: LoadedStream,
         notes: Sequence[Note | StrandlineError],
-        by: str | None,
         request: _Request,
+        portion: int,
         first: int,
-    ) -> tuple[list[Noted | StrandlineError], Durable | None]:
-        """Takes notes of a stream that is loaded, one after the other.
+        turn: Turn,
+    ) -> list[Noted | StrandlineError]:
+        """Takes notes of one stream, which stand in the request from place `first` on.
 
         Their answers tell who holds time back after the last of them: what held it in between is over.
         """
-        now, graph = self._clock.now(), loaded.stream.graph
+        now, graph = turn.now, loaded.stream.graph
         results: list[Noted | StrandlineError] = []
         held: dict[tuple[str, ...], dict[str, Holder]] = {}  # by keys; each is filled at the end
-        taken = 0
-        try:
-            for place, note in enumerate(notes, first):
-                if isinstance(note, StrandlineError):
-                    self.journal_refusal(loaded.name, note, by)
-                    results.append(note)
-                    continue
-                try:
-                    answer = self._apply(loaded, note, now, False, by, request, place)
-                except StrandlineError as error:
-                    results.append(as_result(error))
-                    continue
-                taken += 1
-                keys = () if answer.marks else tuple(note.times)
-                of_keys = held.get(keys)
-                if of_keys is None:
-                    of_keys = held[keys] = {}
-                results.append(Noted(answer, graph, of_keys, _ahead(loaded.stream, note.times, now)))
-            for keys, of_keys in held.items():
-                of_keys.update(_held_by(loaded.stream, keys, now))
-        except Exception as bug:
-            self._committer.undo(loaded, bug)
-            raise
-        return results, self._committer.join(loaded, taken) if taken else None
+        for place, note in enumerate(notes, first):
+            if isinstance(note, StrandlineError):
+                self.journal_refusal(loaded.name, note, request.by)
+                results.append(note)
+                continue
+            try:
+                repeats = partial(request.had_done, place, portion, loaded.stream, now)
+                answer = _take(loaded, note, turn, request.by, repeats=repeats)
+            except Refused as error:
+                results.append(as_result(error))
+                continue
+            keys = () if answer.marks else tuple(note.times)
+            of_keys = held.get(keys)
+            if of_keys is None:
+                of_keys = held[keys] = {}
+            results.append(Noted(answer, graph, of_keys, _ahead(loaded.stream, note.times, now)))
+        for keys, of_keys in held.items():
+            of_keys.update(_held_by(loaded.stream, keys, now))
+        return results
 
-    def _apply(
-        self,
-        loaded: LoadedStream,
-        note: Note,
-        now: int,
-        tail: bool,
-        by: str | None,
-        request: _Request | None = None,
-        place: int = 0,
-    ) -> NoteResult:
-        try:
-            answer = loaded.stream.note(note, now, tail=tail)
-        except Refused as error:
-            if request is None or not request.had_done(place, error, loaded.stream, now):
-                self._streams.journal_refusal(loaded, error, now, by, writer=note.writer)
-                raise
-            answer = NoteResult(False, dict.fromkeys(note.times), ())
-        loaded.counts.notes += 1
-        if answer.late:
-            loaded.counts.late(note.writer)
-        for segment in note.position:
-            loaded.noted_at[segment] = now
-        return answer
+
+def _take(
+    loaded: LoadedStream,
+    note: Note,
+    turn: Turn,
+    by: str | None,
+    *,
+    tail: bool = False,
+    repeats: Callable[[Refused], bool] | None = None,
+) -> NoteResult:
+    """Takes a note. Raises Refused, unless it `repeats` one that was taken before."""
+    try:
+        answer = loaded.stream.note(note, turn.now, tail=tail)
+    except Refused as error:
+        if repeats is None or not repeats(error):
+            if refuse(loaded, error, turn.now, by, writer=note.writer):
+                turn.change(loaded)
+            raise
+        answer = NoteResult(False, dict.fromkeys(note.times), ())
+    turn.change(loaded)
+    loaded.counts.notes += 1
+    if answer.late:
+        loaded.counts.late(note.writer)
+    for segment in note.position:
+        loaded.noted_at[segment] = turn.now
+    return answer
 
 
 def _held_by(stream: Stream, keys: Iterable[str], now: int) -> dict[str, Holder]:
@@ -281,41 +268,50 @@ def _ahead(stream: Stream, times: Mapping[str, int], now: int) -> Mapping[str, i
     return NO_TIMES
 
 
+class _Portion:
+    """Some notes of a request, from place `first` on, with their streams."""
+
+    results: asyncio.Future[list[Noted | StrandlineError]]  # once it waits for its turn
+
+    def __init__(self, number: int, first: int, given: Sequence[Given], work: int) -> None:
+        self.number = number
+        self.first = first
+        self.given = given
+        self.work = work
+
+    def forget(self) -> None:
+        """Nobody waits for its results any longer: it is not applied, if it was not yet."""
+        if not self.results.cancel() and not self.results.cancelled():
+            self.results.exception()  # marks it as retrieved
+
+
 class _Request:
-    """The notes of one request, a portion at a time, and what became of those before. The request may be a repeat of
-    one whose answer was lost."""
+    """The notes of one request, and what became of it so far. It may be a repeat of one whose answer was lost."""
 
-    __slots__ = ("_count", "_done", "_note_at", "_places", "_portion", "missing", "waits")
+    __slots__ = ("_count", "_done", "_note_at", "_places", "by", "missing")
 
-    def __init__(self, count: int, note_at: Callable[[int], Given]) -> None:
-        self.waits: dict[Durable, list[int]] = {}  # the places of the notes that were taken, by their commit
+    def __init__(self, count: int, note_at: Callable[[int], Given], by: str | None) -> None:
+        self.by = by  # the name of the caller's token
         self.missing: dict[str, StrandlineError] = {}  # why no notes of a stream are taken, for the rest of the request
         self._count = count
         self._note_at = note_at
         self._places: dict[tuple[str, str], list[int]] = {}  # by stream and writer; computed when first needed
-        self._portion = 0  # the number of the portion that has its turn
         # By stream and writer: the places of the notes that were done before, and when and in which state it was asked.
         self._done: dict[tuple[str, str], tuple[set[int], int, object]] = {}
 
-    def portions(self) -> Iterator[tuple[Sequence[Given], int]]:
+    def portions(self) -> Iterator[_Portion]:
         """Each portion, with its work in notes of one key."""
-        portion, work = list[Given](), 0
+        given, work, number = list[Given](), 0, 0
         for place in range(self._count):
-            given = self._note_at(place)
-            portion.append(given)
-            note = given[1]
+            stream, note = self._note_at(place)
+            given.append((stream, note))
             work += max(1, len(note.times)) + len(note.position) // NOTE_SEGMENTS if isinstance(note, Note) else 1
             if work >= PORTION_NOTES or place == self._count - 1:
-                self._portion += 1
-                yield portion, work
-                portion, work = [], 0
+                number += 1
+                yield _Portion(number, place + 1 - len(given), given, work)
+                given, work = [], 0
 
-    def failures(self) -> dict[Durable, StrandlineError]:
-        """The errors of the commits that have failed so far."""
-        errors = {each: each.exception() for each in self.waits if each.done() and not each.cancelled()}
-        return {each: error for each, error in errors.items() if isinstance(error, StrandlineError)}
-
-    def had_done(self, place: int, error: Refused, stream: Stream, now: int) -> bool:
+    def had_done(self, place: int, asking: int, stream: Stream, now: int, error: Refused) -> bool:
         """Whether the refused note was taken when its request was sent before; see `strandline.core.repetition`.
 
         The request of before may still be at work, so each portion asks anew if the writer has moved on.
@@ -325,12 +321,12 @@ class _Request:
             return False
         whose = (name, note.writer)
         done, portion, stored = self._done.get(whose, (set[int](), 0, None))
-        if place in done or portion == self._portion or stored == (state := stream.noted_by(note.writer)):
+        if place in done or portion == asking or stored == (state := stream.noted_by(note.writer)):
             return place in done
         places = self._places_of(whose)
         notes = [each for each in (self._note_at(number)[1] for number in places) if isinstance(each, Note)]
         done = {places[number] for number in stream.done_before(notes, now)} if notes[1:] else set()
-        self._done[whose] = done, self._portion, state
+        self._done[whose] = done, asking, state
         return place in done
 
     def _places_of(self, whose: tuple[str, str]) -> list[int]:

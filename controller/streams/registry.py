@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from controller.clock import Clock
-from controller.commit.deletion import Deletion
+from controller.commit.cache import Cache
 from controller.commit.freshness import NEVER_FRESH_S, Freshness
-from controller.commit.group_commit import Committer
+from controller.commit.loop import CommitLoop, Result, Turn
 from controller.commit.store import Store
 from controller.limits import DEFAULT_LIMITS
 from controller.records.counts import StreamCounts
@@ -23,8 +22,7 @@ from controller.storage.heads import due_streams
 from controller.storage.load import missing_mark, stream_names
 from controller.storage.rows import StreamOrigin
 from controller.storage.stream_status import outdated_statuses, stored_statuses
-from controller.storage.subjects import Kind, Subject
-from controller.streams.cache import LoadingCache, StillLoading
+from controller.storage.subjects import Kind
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.loading import Loading
 from controller.streams.timers import Timers
@@ -40,14 +38,10 @@ from strandline.errors import (
     StoreUnavailable,
     StrandlineError,
     StreamExists,
-    StreamLoading,
-    UnknownStream,
 )
-from strandline.names import check_name
 from strandline.wire.streams import MarksPage, marks_page, settings_by_name
 
 EXACT_MS: Final = 1_000  # a deadline further ahead may be too early: its stream is then woken for nothing
-NEARLY_FRESH_S: Final = 0.5  # what was compared this recently may be locked without another look
 REST_MARGIN_MS: Final = 3_000  # from a commit that ends a stream's rest until no other controller shows it at rest
 STATUS_LATE_MS: Final = 3_000  # from a commit until other controllers store the status that it left old
 WORKED_TOGETHER: Final = 32  # streams that nobody calls, in a commit
@@ -60,7 +54,7 @@ class Streams:
     def __init__(
         self,
         store: Store,
-        committer: Committer,
+        commits: CommitLoop,
         clock: Clock,
         freshness: Freshness,
         status: Callable[[LoadedStream], bytes],
@@ -68,18 +62,16 @@ class Streams:
         load_wait_ms: int = DEFAULT_LIMITS.load_wait_ms,
     ) -> None:
         self._store = store
-        self._committer = committer
+        self._commits = commits
         self._clock = clock
         self._freshness = freshness
         self._status = status
         self._rest_margin_ms = REST_MARGIN_MS if store.is_shared else 0
-        self._cache: LoadingCache[LoadedStream] = LoadingCache(self._load)
+        self.cache: Cache[LoadedStream] = Cache(Kind.STREAM, self._load, commits, freshness, load_wait_ms)
         # The stream if it is in memory; never waits. For the hot path.
-        self.find_loaded: Final[Callable[[str], LoadedStream | None]] = self._cache.find_loaded
-        committer.serve(Kind.STREAM, self._cache)
+        self.find_loaded: Final[Callable[[str], LoadedStream | None]] = self.cache.find_loaded
         self._loading = Loading(store)
-        self.load_wait_ms = load_wait_ms
-        self.timers = Timers(clock, self._advance)
+        self.timers = Timers(clock, lambda name: self.cache.change_soon(name, _advance))
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, StreamCounts] = {}  # by name, kept while a stream is loaded again
         self.damaged: set[str] = set()  # whose rows could not be read
@@ -89,51 +81,23 @@ class Streams:
 
     async def get(self, name: str, *, wait_ms: int | None = None, now: bool = False) -> LoadedStream:
         """The stream as it was a tenth of a second ago or later, or as it is `now`; loaded if necessary. The caller
-        must not keep it across an `await`.
+        must not keep it across an `await`, nor change it.
 
         Raises UnknownStream, StoreUnavailable, and StreamLoading if loading takes longer than `wait_ms`, or by default
         longer than any call waits.
         """
         asked_at = asyncio.get_running_loop().time()
-        loaded = self.find_loaded(name) or await self._find(name, wait_ms)  # which may have begun before this call
-        if (
-            loaded is not None
-            and loaded.compared_at < asked_at
-            and not self._freshness.is_fresh(loaded, NEVER_FRESH_S if now else None)
-        ):
-            try:
-                await self._freshness.compare([loaded.subject])
-            except StoreUnavailable:
-                found = self.find_loaded(name)
-                if now or found is None:  # it may have been discarded meanwhile
-                    raise
-                return found  # as it was: what it tells is true
-            loaded = self.find_loaded(name) or await self._find(name, wait_ms)
-        if loaded is None:
-            raise UnknownStream(stream=name)
-        return loaded
-
-    async def in_turn(self, name: str) -> LoadedStream:
-        """The stream, when it is the turn of calls: one may be applied to it, and join, without waiting in between.
-
-        Raises what `get` raises, and Overloaded.
-        """
-        self._committer.admit()
-        if self._store.is_shared:
-            known = self.find_loaded(name)
-            if known is not None and not self._freshness.is_fresh(known, NEARLY_FRESH_S):
-                await self._freshness.compare([known.subject])  # so that little is left to be taken in under the lock
-        loaded: LoadedStream = await self._committer.in_turn(Subject(Kind.STREAM, name), self._load_for_call)
-        return loaded
-
-    def find_in_turn(self, name: str) -> LoadedStream | None:
-        """The same without waiting; None if there is something to wait for."""
-        loaded: LoadedStream | None = self._committer.ready(Subject(Kind.STREAM, name))
-        return loaded
-
-    async def _load_for_call(self, name: str) -> None:
-        if await self._find(name) is None:
-            raise UnknownStream(stream=name)
+        loaded = await self.cache.get(name, wait_ms)  # which may have begun before this call
+        if loaded.compared_at >= asked_at or self._freshness.is_fresh(loaded, NEVER_FRESH_S if now else None):
+            return loaded
+        try:
+            await self._freshness.compare([loaded.subject])
+        except StoreUnavailable:
+            found = self.find_loaded(name)
+            if now or found is None:  # it may have been discarded meanwhile
+                raise
+            return found  # as it was: what it tells is true
+        return await self.cache.get(name, wait_ms)
 
     async def names(self, after: str, limit: int) -> Sequence[str]:
         """The names of durable streams that follow `after`, in order."""
@@ -172,7 +136,7 @@ class Streams:
 
     def in_memory(self) -> list[LoadedStream]:
         """All loaded streams, in no order."""
-        return self._cache.items()
+        return self.cache.items()
 
     def _counts_of(self, name: str) -> StreamCounts:
         found = self._counts.get(name)
@@ -185,16 +149,9 @@ class Streams:
         if found is not None:
             self._holding.discard(found)
 
-    async def _find(self, name: str, wait_ms: int | None = None) -> LoadedStream | None:
-        check_name("stream", name)
-        try:
-            return await self._cache.find(name, (self.load_wait_ms if wait_ms is None else wait_ms) / 1000)
-        except StillLoading:
-            raise StreamLoading(stream=name) from None
-
     async def stop(self) -> None:
         """Cancels all loading."""
-        await self._cache.stop()
+        await self.cache.stop()
         await self._loading.stop()
 
     async def _load(self, name: str) -> LoadedStream | None:
@@ -215,35 +172,30 @@ class Streams:
         self.timers.watch(loaded)
         return loaded
 
-    async def _advance(self, name: str) -> None:
-        """Does what time alone has brought about in a stream. Whoever has it in memory may have done so before."""
-        loaded = await self.in_turn(name)
-        now = self._clock.now()
-        loaded.stream.advance(now)
-        loaded.stream.next_wake(exact_before=now + EXACT_MS)  # looks up the deadlines that are due until then
-        if loaded.stream.is_changed or loaded.moves_wake:
-            await self._committer.join(loaded, 0)
-
     async def advance_due(self) -> None:
         """Does what time alone has brought about in streams that nobody calls, and that no controller has in memory."""
         before = self._clock.now() - DUE_LATE_MS
         due = await self._store.read(due_streams, before)
         while due:
-            await _each(self._advance, [name for _, name in due])
+            await _each(lambda name: self.cache.change(name, _advance), [name for _, name in due])
             due = await self._store.read(due_streams, before, due[-1])
 
     async def refresh(self) -> None:
         """Makes everything in memory as new as the store is now. Raises StoreUnavailable."""
-        old = [each.subject for each in self._cache.items() if not self._freshness.is_fresh(each)]
+        old = [each.subject for each in self.cache.items() if not self._freshness.is_fresh(each)]
         if old:
             await self._freshness.compare(old)
 
     def store_statuses(self) -> None:
-        """Makes the next commit store the status of each stream of which the store has an older one."""
+        """Has the status of each stream written of which the store has an older one."""
         now = self._clock.now()
-        for loaded in self._cache.items():
+        for loaded in self.cache.items():
             if loaded.store_status(now):
-                self._committer.keep(loaded)
+                self.write_soon(loaded)
+
+    def write_soon(self, loaded: LoadedStream) -> None:
+        """Has what was prepared outside of a step written, such as entries of the journal."""
+        _ = self.cache.change_soon(loaded.name, lambda found, turn: turn.change(found))
 
     async def renew_statuses(self) -> None:
         """Stores the status of streams of which the store has an older one while nobody is about to store it, since the
@@ -253,32 +205,32 @@ class Streams:
         await _each(self._renew_status, [name for name in names if name not in self.damaged])
 
     async def _renew_status(self, name: str) -> None:
-        loaded = self._cache.find_loaded(name)
-        if loaded is None or not loaded.has_old_status:  # else it is stored soon
-            loaded = await self.in_turn(name)
+        def renew(loaded: LoadedStream, turn: Turn) -> None:
             loaded.renew_status()
-            await self._committer.join(loaded, 0)
+            turn.change(loaded)
+
+        loaded = self.find_loaded(name)
+        if loaded is None or not loaded.has_old_status:  # else it is stored soon
+            await self.cache.change(name, renew)
 
     async def refresh_awaited(self) -> None:
         """Looks whether others have made marks for which somebody waits here."""
-        awaited = [each.subject for each in self._cache.items() if each.is_awaited]
+        awaited = [each.subject for each in self.cache.items() if each.is_awaited]
         if awaited:
             await self._freshness.compare(awaited)
 
     def settle(self) -> None:
-        """Before an orderly end: makes the next commit write everything, also what may otherwise be written later."""
-        for loaded in self._cache.items():
+        """Before an orderly end: has everything written, also what may otherwise be written later."""
+        for loaded in self.cache.items():
             if loaded.settle():
-                self._committer.keep(loaded)
+                self.write_soon(loaded)
 
     async def check_again(self, loaded: LoadedStream, key: str, seq: int) -> None:
         """Call it if the store lacks a mark that memory knows: returns once memory knows that it was removed.
 
         Raises StoreCorrupt if it was not removed.
         """
-        pending = self._committer.pending(loaded.subject)
-        if pending is not None:
-            await pending
+        await self._commits.over(loaded.subject)
         if self._store.is_shared:
             loaded.discard()  # another controller may have removed it
         loaded = await self.get(loaded.name)
@@ -290,32 +242,47 @@ class Streams:
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    async def change(
-        self, name: str, call: Callable[[Stream, int], Any], act: AdminAction | None = None
-    ) -> Any:  # what the call returns
-        """Applies a call to a stream and returns when it is durable. Journals `act` if the call succeeds."""
-        loaded = await self.in_turn(name)
-        async with self._journalled(loaded, act) as now:
-            result = call(loaded.stream, now)
-        await self._committer.join(loaded)
-        return result
+    def alter(
+        self, name: str, step: Callable[[LoadedStream, int], Result], act: AdminAction | None = None
+    ) -> Awaitable[Result]:
+        """Takes a step with a stream at a moment, and returns its result when all that it changed is durable. Journals
+        `act`, or why the step was refused."""
+
+        def take(loaded: LoadedStream, turn: Turn) -> Result:
+            try:
+                result = step(loaded, turn.now)
+            except Refused as error:
+                by, more = (None, {}) if act is None else (act.by, {"call": act.kind})
+                if refuse(loaded, error, turn.now, by, **more):
+                    turn.change(loaded)
+                raise
+            if act is not None:
+                loaded.journal.act(act, turn.now)
+            turn.change(loaded)
+            return result
+
+        return self.cache.change(name, take)
+
+    def change(
+        self, name: str, call: Callable[[Stream, int], Result], act: AdminAction | None = None
+    ) -> Awaitable[Result]:
+        """The same with the stream itself."""
+        return self.alter(name, lambda loaded, now: call(loaded.stream, now), act)
 
     async def change_marks(
         self, name: str, call: Callable[[Stream, int], Sequence[Mark]], act: AdminAction | None = None
     ) -> MarksPage:
         """The same of a call that makes marks. Returns them as the stream is then."""
-        loaded = await self.in_turn(name)
-        async with self._journalled(loaded, act) as now:
+
+        def step(loaded: LoadedStream, now: int) -> MarksPage:
             marks = call(loaded.stream, now)
-        page = marks_page(marks, loaded.stream.graph, loaded.origin.identity)
-        await self._committer.join(loaded)
-        return page
+            return marks_page(marks, loaded.stream.graph, loaded.origin.identity)
+
+        return await self.alter(name, step, act)
 
     async def journal(self, name: str, act: AdminAction) -> None:
         """Adds to the journal of a stream."""
-        loaded = await self.in_turn(name)
-        loaded.journal.act(act, self._clock.now())
-        await self._committer.join(loaded)
+        await self.alter(name, lambda loaded, now: loaded.journal.act(act, now))
 
     async def register(
         self,
@@ -326,58 +293,34 @@ class Streams:
         registration: str | None = None,
     ) -> Registered:
         """Registers a writer, and returns when that is durable."""
-        loaded = await self.in_turn(name)
-        async with self._journalled(loaded, None) as now:
+
+        def step(loaded: LoadedStream, now: int) -> Registered:
             epochs = loaded.stream.epochs
             registered = loaded.stream.register(writer, keys, now, registration)
-        if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
-            details = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
-            loaded.journal.tell(REGISTRATIONS, "registered", now, details, by=by)
-        await self._committer.join(loaded)
-        return replace(registered, life=f"{loaded.origin.identity}-{registered.life}")
+            if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
+                details = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
+                loaded.journal.tell(REGISTRATIONS, "registered", now, details, by=by)
+            return replace(registered, life=f"{loaded.origin.identity}-{registered.life}")
 
-    @asynccontextmanager
-    async def _journalled(self, loaded: LoadedStream, act: AdminAction | None) -> AsyncIterator[int]:
-        """Journals what was done, or why it was refused. A refusal is raised when that which it rests on is durable."""
-        now = self._clock.now()
-        try:
-            yield now
-        except Refused as error:
-            if act is None:
-                self.journal_refusal(loaded, error, now, None)
-            else:
-                self.journal_refusal(loaded, error, now, act.by, call=act.kind)
-            await self._committer.turn_over()
-            raise
-        except Exception as bug:
-            self._committer.undo(loaded, bug)
-            raise
-        if act is not None:
-            loaded.journal.act(act, now)
+        return await self.alter(name, step)
 
-    def journal_refusal(self, loaded: LoadedStream, error: Refused, now: int, by: str | None, **more: str) -> None:
-        """Counts, journals and logs a call that was refused; `more` has the `writer` of a note."""
-        loaded.counts.refuse(error.code, more.get("writer"))
-        if loaded.journal.refuse(error, now, by=by, **more):
-            self._committer.keep(loaded)
-            record_refused("stream", loaded.name, error, **more)
+    def journal_refusal(self, name: str, error: StrandlineError, by: str | None) -> None:
+        """Journals a call that was refused before it reached the stream: an invalid note, or a call for a writer that
+        the token does not allow. Does not load the stream for that."""
+        loaded = self.find_loaded(name)
+        if loaded is not None and isinstance(error, Refused) and refuse(loaded, error, self._clock.now(), by):
+            self.write_soon(loaded)
 
     async def drop_segment(self, name: str, segment: str, by: str | None = None) -> None:
         """Removes a segment that the log does not have from an open stream."""
-        loaded = await self.in_turn(name)
-        async with self._journalled(loaded, AdminAction("segment_dropped", by, {"segment": segment})) as now:
-            loaded.drop_segment(segment, now)
-        await self._committer.join(loaded)
+        act = AdminAction("segment_dropped", by, {"segment": segment})
+        await self.alter(name, lambda loaded, now: loaded.drop_segment(segment, now), act)
 
     async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
         """Makes a mark now if possible; otherwise names the writer that holds time back. Returns when it is durable."""
-        loaded = await self.in_turn(name)
-        now = self._clock.now()
-        mark = loaded.stream.evaluate(key, now)
-        holder = loaded.stream.held_by(key, now)
-        graph = loaded.stream.graph
-        await self._committer.join(loaded)
-        return mark, holder, graph
+        return await self.change(
+            name, lambda stream, now: (stream.evaluate(key, now), stream.held_by(key, now), stream.graph)
+        )
 
     async def create(
         self,
@@ -390,47 +333,54 @@ class Streams:
 
         `segments` is None for an open stream. Raises StreamExists if they differ, InvalidConfig, InvalidScale.
         """
-        check_name("stream", name)
         config = StreamConfig(**settings)
         _graph(segments, 0)  # raises for segments that cannot be
-        self._committer.admit()
-        subject = Subject(Kind.STREAM, name)
-        found: LoadedStream | None
-        found, epochs = await self._committer.before_creation(subject, self._find)
-        now = self._clock.now()
-        graph = _graph(segments, now)
-        ranges = None if graph.open else _ranges(graph)
-        if found is not None:
-            differs = "segments" if found.origin.segments != ranges else "time domain"
-            if differs == "segments" or found.stream.config.time_domain is not config.time_domain:
-                async with self._journalled(found, AdminAction("created", by)):
-                    raise StreamExists(stream=name, differs=differs)
-            await self._committer.join(found)
-            return False
-        origin = StreamOrigin(identity=secrets.token_hex(8), created_at=now, segments=ranges)
-        stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
-        stream.epochs, stream.rest_margin_ms = epochs, self._rest_margin_ms
-        watch, counts = self.timers.watch, self._counts_of(name)
-        loaded = LoadedStream(stream, origin, watch=watch, status=self._status, counts=counts)
-        loaded.journal.act(AdminAction("created", by, settings_by_name(config)), now)
-        self._cache.put(name, loaded)
-        await self._committer.join(loaded)
-        return True
+
+        def step(found: LoadedStream | None, epochs: int, turn: Turn) -> tuple[LoadedStream, bool]:
+            graph = _graph(segments, turn.now)
+            ranges = None if graph.open else _ranges(graph)
+            if found is not None:
+                differs = "segments" if found.origin.segments != ranges else "time domain"
+                if differs == "segments" or found.stream.config.time_domain is not config.time_domain:
+                    exists = StreamExists(stream=name, differs=differs)
+                    if refuse(found, exists, turn.now, by, call="created"):
+                        turn.change(found)
+                    raise exists
+                return found, False
+            origin = StreamOrigin(identity=secrets.token_hex(8), created_at=turn.now, segments=ranges)
+            stream = Stream(name, config, graph, now=turn.now, unserved=self._clock.unserved)
+            stream.epochs, stream.rest_margin_ms = epochs, self._rest_margin_ms
+            watch, counts = self.timers.watch, self._counts_of(name)
+            loaded = LoadedStream(stream, origin, watch=watch, status=self._status, counts=counts)
+            loaded.journal.act(AdminAction("created", by, settings_by_name(config)), turn.now)
+            turn.change(loaded)
+            return loaded, True
+
+        return await self.cache.create(name, step)
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a stream with everything about it, including its journal, also if its rows cannot be read."""
-        try:
-            loaded: LoadedStream | Deletion = await self.in_turn(name)
-        except StoreCorrupt:
-            subject = Subject(Kind.STREAM, name)
-            await self._committer.turn(subject)
-            loaded = Deletion(subject, self._clock.now())
-        ended = self._committer.join(loaded)
-        if isinstance(loaded, LoadedStream):
-            loaded.ending = ended
-        await ended
+        await self.cache.delete(name)
         self._forget_counts(name)
         log_event("stream_deleted", stream=name, by=by)
+
+
+def refuse(loaded: LoadedStream, error: Refused, now: int, by: str | None, **more: str) -> bool:
+    """Counts, journals and logs a call that was refused; `more` has the `writer` of a note. Returns whether that is to
+    be written."""
+    loaded.counts.refuse(error.code, more.get("writer"))
+    if not loaded.journal.refuse(error, now, by=by, **more):
+        return False
+    record_refused("stream", loaded.name, error, **more)
+    return True
+
+
+def _advance(loaded: LoadedStream, turn: Turn) -> None:
+    """Does what time alone has brought about in a stream. Whoever has it in memory may have done so before."""
+    loaded.stream.advance(turn.now)
+    loaded.stream.next_wake(exact_before=turn.now + EXACT_MS)  # looks up the deadlines that are due until then
+    if loaded.stream.is_changed or loaded.moves_wake:
+        turn.change(loaded)
 
 
 async def _each(work: Callable[[str], Awaitable[None]], names: Sequence[str]) -> None:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from controller.clock import Clock
 from controller.streams.loaded_stream import LoadedStream
-from strandline.errors import StrandlineError
 
-ADVANCED_AT_ONCE: Final = 256  # streams, in a commit
 RETRY_MS: Final = 1_000  # after a commit that failed
 ADVANCE_PAUSE_MS: Final = 10  # between two checks of one stream's deadlines
 ROOM_ENTRIES: Final = 1_024  # in the heap, before those that were replaced are removed
-
-log = logging.getLogger(__name__)
 
 
 class Timers:
     """The deadlines of loaded streams."""
 
-    def __init__(self, clock: Clock, advance: Callable[[str], Awaitable[object]]) -> None:
-        """`advance` does what time has brought about in a stream of a name."""
+    def __init__(self, clock: Clock, advance: Callable[[str], asyncio.Future[None]]) -> None:
+        """`advance` has what time has brought about in a stream of a name done soon."""
         self._clock = clock
         self._advance = advance
         self._heap: list[tuple[int, int, LoadedStream]] = []
@@ -32,8 +28,7 @@ class Timers:
         self._room = ROOM_ENTRIES
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
-        self._advancing: set[asyncio.Task[None]] = set()
-        self._turns = asyncio.Semaphore(ADVANCED_AT_ONCE)
+        self._advancing: set[asyncio.Future[None]] = set()
 
     def watch(self, loaded: LoadedStream) -> None:
         """Takes note of the deadline of a stream. Call it after every change of the stream."""
@@ -50,14 +45,14 @@ class Timers:
     def run_due(self) -> None:
         """Begins to advance every stream whose deadline has passed."""
         now = self._clock.now()
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0][0] <= now and not self._stopped:
             moment, _, loaded = heappop(self._heap)
             if loaded.wake != moment or loaded.discarded:
                 continue
             loaded.wake = None
-            task = asyncio.create_task(self._wake(loaded), name="deadline")
-            self._advancing.add(task)
-            task.add_done_callback(self._advancing.discard)
+            advanced = self._advance(loaded.name)
+            self._advancing.add(advanced)
+            advanced.add_done_callback(partial(self._advanced, loaded))
         self._arm()
 
     async def all_advanced(self) -> None:
@@ -71,24 +66,16 @@ class Timers:
         """Begins nothing any more."""
         self._stopped = True
         self._disarm()
-        for task in self._advancing:
-            task.cancel()
 
-    async def _wake(self, loaded: LoadedStream) -> None:
-        pause_ms = ADVANCE_PAUSE_MS
-        try:
-            async with self._turns:
-                await self._advance(loaded.name)
-        except StrandlineError:  # the store is away, or the stream is gone
-            pause_ms = RETRY_MS
-        except Exception:
-            log.exception("stream %r could not be advanced", loaded.name)
-            pause_ms = RETRY_MS
+    def _advanced(self, loaded: LoadedStream, done: asyncio.Future[None]) -> None:
+        self._advancing.discard(done)
         wake = loaded.find_deadline()
         if wake is not None and not loaded.discarded:
-            # A deadline that stays in the past must not make this spin: while nobody is heard, no writer times out.
+            # A deadline that stays in the past must not make this spin: while nobody is heard, no writer times out. Nor
+            # must a store that is away.
             now = self._clock.now()
-            at = max(wake, now + (RETRY_MS if self._clock.unserved.is_away(now) else pause_ms))
+            failed = done.cancelled() or done.exception() is not None
+            at = max(wake, now + (RETRY_MS if failed or self._clock.unserved.is_away(now) else ADVANCE_PAUSE_MS))
             if loaded.wake is None or at < loaded.wake or loaded.wake <= now:
                 self._push(loaded, at)
                 self._arm()

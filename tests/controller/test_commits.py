@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from controller.clock import Clock
 from controller.commit.freshness import Freshness
-from controller.commit.group_commit import Committer, Durable
+from controller.commit.loop import FLUSH_NOTES, FLUSH_NOTES_BESIDE, Cold, CommitLoop, Portions, Turn
 from controller.commit.store import Store
 from controller.storage import schema
 from controller.storage.news import Found, Known
@@ -22,8 +24,10 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided
+from strandline.errors import InvalidNote, Overloaded, StoreUnavailable, StoreUndecided
+from strandline.testing import ManualClock
 from tests.controller.world import unfollowed
+from tests.served import NOON
 from tests.storage.loads import made
 
 
@@ -34,23 +38,29 @@ class HeldStore:
         self.loaded: dict[str, LoadedStream] = {}
         self.writings: list[Commit] = []
         self.durable: bool | None = None  # what became of a commit whose outcome was unknown
+        self.locks: list[list[str]] = []  # what was locked, turn by turn
+        self.locked = asyncio.Event()  # locks are given
+        self.locked.set()
         self._ends: list[asyncio.Future[None]] = []
 
     def find_loaded(self, name: str) -> LoadedStream | None:
         return self.loaded.get(name)
 
-    async def lock(
-        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
-    ) -> Found:
-        return Found({subject: each.head for subject, each in known.items()})
-
-    async def commit(self, commit: Commit) -> None:
-        self.writings.append(commit)
-        self._ends.append(asyncio.get_running_loop().create_future())
-        await self._ends[-1]
-
-    async def release(self) -> None:
-        pass
+    async def transact(
+        self,
+        subjects: Collection[Subject],
+        known: Mapping[Subject, Known],
+        creating: Collection[Subject],
+        apply: Callable[[Found], Commit | None],
+    ) -> None:
+        heads = {subject: each.head for subject, each in known.items()}
+        self.locks.append(sorted(subject.name for subject in subjects))
+        await self.locked.wait()
+        commit = apply(Found(heads))
+        if commit is not None:
+            self.writings.append(commit)
+            self._ends.append(asyncio.get_running_loop().create_future())
+            await self._ends[-1]
 
     async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
         return self.durable
@@ -76,39 +86,34 @@ class HeldStore:
         return self.loaded[name]
 
 
-def note(live: LoadedStream, time: int) -> None:
-    live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
+def call(commits: CommitLoop, live: LoadedStream, *times: int) -> asyncio.Future[None]:
+    """Takes notes; done when they are durable."""
 
-
-def call(committer: Committer, live: LoadedStream, *times: int) -> asyncio.Task[None]:
-    """Takes notes when it is their turn, and ends when they are durable."""
-
-    async def noted() -> None:
-        await committer.turn(live.subject)
+    def step(turn: Turn) -> None:
         for time in times:
-            note(live, time)
-        await committer.join(live)
+            live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
+        turn.change(live)
 
-    return asyncio.create_task(noted())
+    return commits.call(live.subject, step=step)
 
 
-def run(scene: Callable[[HeldStore, Committer], object], **limits: Any) -> None:
+def run(scene: Callable[[HeldStore, CommitLoop], object], **limits: Any) -> None:
     async def play() -> None:
         store = HeldStore()
-        committer = Committer(store, unfollowed, **limits)
-        committer.serve(Kind.STREAM, store)
-        committer.start()
-        await scene(store, committer)  # type: ignore[misc]  # every scene is a coroutine function
+        commits = CommitLoop(store, Clock(ManualClock(NOON), by_hand=True), unfollowed, **limits)
+        commits.serve(Kind.STREAM, store)
+        commits.start()
+        await scene(store, commits)  # type: ignore[misc]  # every scene is a coroutine function
 
     asyncio.run(play())
 
 
 def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
         live = store.stream("s")
-        first = call(committer, live, 1)
+        first = call(commits, live, 1)
         await store.begun(1)
-        rest = [call(committer, live, time) for time in (2, 3, 4)]
+        rest = [call(commits, live, time) for time in (2, 3, 4)]
 
         await store.end()
         await first
@@ -129,10 +134,10 @@ def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
 def test_calls_of_a_commit_whose_outcome_is_unknown_are_answered_by_what_became_of_it(
     durable: bool | None, answered: type[Exception] | None
 ) -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
         live = store.stream("s")
         store.durable = durable
-        done = call(committer, live, 1)
+        done = call(commits, live, 1)
         await store.end(CommitUnknown(reason="cut"))
         if answered is None:
             await done
@@ -145,9 +150,9 @@ def test_calls_of_a_commit_whose_outcome_is_unknown_are_answered_by_what_became_
 
 
 def test_a_caller_that_goes_away_takes_nobody_with_it() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
         live = store.stream("s")
-        impatient, patient = (call(committer, live, time) for time in (1, 2))
+        impatient, patient = (call(commits, live, time) for time in (1, 2))
         await store.begun(1)
         impatient.cancel()
         await store.end()
@@ -157,46 +162,188 @@ def test_a_caller_that_goes_away_takes_nobody_with_it() -> None:
     run(scene)
 
 
-def test_when_the_committer_ends_nobody_goes_on_waiting() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
+def test_when_the_loop_ends_nobody_goes_on_waiting() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
         live = store.stream("s")
-        under_way = call(committer, live, 1)
+        under_way = call(commits, live, 1)
         await store.begun(1)
-        waiting = call(committer, live, 2)
+        waiting = call(commits, live, 2)
         await asyncio.sleep(0)
-        assert not await committer.stop(0)
-        for each in (under_way, waiting):
-            with pytest.raises((StoreUnavailable, asyncio.CancelledError)):
-                await each
-        for late in (committer.turn(live.subject), committer.portion([live.subject], 1)):
-            with pytest.raises(StoreUnavailable, match="the controller has stopped"):
-                await asyncio.wait_for(late, 5)
+        assert not await commits.stop(0)
+        with pytest.raises(StoreUndecided, match="the controller has stopped"):
+            await under_way
+        with pytest.raises(StoreUnavailable, match="the controller has stopped"):
+            await waiting
+        with pytest.raises(StoreUnavailable, match="the controller has stopped"):
+            _ = call(commits, live, 3)
 
     run(scene)
 
 
 def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
         live = store.stream("s")
-        committer.admit()
-        first = call(committer, live, 1)
+        first = call(commits, live, 1)
         await store.begun(1)
-        committer.admit()
-        second = call(committer, live, 2)
-        await asyncio.sleep(0)
+        second, third = call(commits, live, 2), call(commits, live, 3)
         with pytest.raises(Overloaded, match="2 calls are waiting"):
-            committer.admit()
+            _ = call(commits, live, 4)
 
         await store.end()
         await first
         await store.end()
-        await second
-        third = call(committer, live, 3)
-        committer.admit()
+        await asyncio.gather(second, third)
+        fourth = call(commits, live, 4)
         await store.end()
-        await third
+        await fourth
 
     run(scene, waiting_calls=2)
+
+
+def test_a_call_that_comes_while_its_stream_is_being_locked_goes_with_the_others() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live, other = store.stream("s"), store.stream("t")
+        store.locked.clear()
+        first = call(commits, live, 1)
+        while not store.locks:
+            await asyncio.sleep(0)
+        second, elsewhere = call(commits, live, 2), call(commits, other, 1)
+        store.locked.set()
+        await store.end()
+        await asyncio.gather(first, second)
+        assert not elsewhere.done()
+        await store.end()
+        await elsewhere
+        assert store.locks == [["s"], ["t"]]
+
+    run(scene)
+
+
+def test_a_refusal_is_told_when_that_is_durable_which_it_rests_on() -> None:
+    def refused(_: Turn) -> None:
+        raise InvalidNote(name="time", value=1, wanted="2")
+
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live = store.stream("s")
+        for error, told in ((None, InvalidNote), (OSError("no room"), StoreUnavailable)):
+            taken, other = call(commits, live, 1), commits.call(live.subject, step=refused)
+            await store.begun(len(store.writings) + 1)
+            assert not other.done()
+            await store.end(error)
+            await asyncio.wait([taken, other])
+            assert isinstance(other.exception(), told) and bool(taken.exception()) == bool(error)
+
+    run(scene)
+
+
+def test_a_bug_takes_with_it_what_it_may_have_changed_and_nothing_else() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        one, two, three = (store.stream(name) for name in ("one", "two", "three"))
+
+        def fail(turn: Turn) -> None:
+            turn.change(one)
+            raise ZeroDivisionError
+
+        def change(turn: Turn) -> None:
+            turn.change(one)
+            turn.change(two)
+
+        both = commits.call(one.subject, two.subject, step=change)  # before the bug, and shares a stream with it
+        alone, broken = call(commits, three, 1), commits.call(one.subject, step=fail)
+        beside = call(commits, two, 1)
+        await store.end()
+        await asyncio.wait([both, alone, broken, beside])
+        assert isinstance(broken.exception(), ZeroDivisionError) and alone.exception() is None
+        for each in (both, beside):
+            assert isinstance(each.exception(), StoreUnavailable)
+        assert [each.discarded for each in (one, two, three)] == [True, True, False]
+        assert [subject.name for commit in store.writings for subject in commit.versions] == ["three"]
+
+    run(scene)
+
+
+def test_what_a_caller_has_left_is_not_done() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live = store.stream("s")
+        gone = call(commits, live, 1)
+        gone.cancel()
+        stays = call(commits, live, 2)
+        await store.end()
+        await stays
+        assert [mark.time for mark in live.chains[""]] == [2]
+
+    run(scene)
+
+
+def test_who_waits_for_a_turn_and_leaves_takes_nobody_with_it() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live = store.stream("s")
+        taken = call(commits, live, 1)
+        await store.begun(1)
+        waiting = [asyncio.create_task(commits.over(live.subject)) for _ in range(2)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await store.end()
+        await asyncio.gather(taken, waiting[1])
+
+    run(scene)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_after_a_portion_that_was_not_applied_none_of_its_request_is(fails: bool) -> None:
+    def cold(_: Turn) -> None:
+        raise Cold
+
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live, other = store.stream("s"), store.stream("t")
+        request, done = Portions(), list[str]()
+
+        def take(name: str, live: LoadedStream, turn: Turn) -> None:
+            done.append(name)
+            turn.change(live)
+
+        def portion(of: Portions, name: str) -> asyncio.Future[None]:
+            return commits.portion(of, live.subject, step=partial(take, name, live), work=1)
+
+        step = partial(take, "first", live) if fails else cold  # if it fails, the next waits for another commit
+        first = commits.portion(request, live.subject, step=step, work=FLUSH_NOTES if fails else 1)
+        second, others = portion(request, "second"), portion(Portions(), "other")
+        beside = call(commits, other, 1)
+        if fails:
+            await store.end(OSError("no room"))
+            store.loaded["s"] = live = made(live.stream)
+        await store.end()
+        await asyncio.wait([first, second, others, beside])
+        assert isinstance(first.exception(), StoreUnavailable if fails else Cold)
+        assert isinstance(second.exception(), Cold)
+        assert "second" not in done
+
+    run(scene)
+
+
+def test_single_calls_go_before_all_that_wait_in_portions() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live, order = store.stream("s"), list[str]()
+
+        def take(name: str, turn: Turn) -> None:
+            order.append(name)
+            turn.change(live)
+
+        def waits(of: Portions, name: str) -> asyncio.Future[None]:
+            return commits.portion(of, live.subject, step=partial(take, name), work=FLUSH_NOTES_BESIDE // 2)
+
+        one, other = Portions(), Portions()
+        many = [waits(one, "a1"), waits(one, "a2"), waits(one, "a3"), waits(other, "b1"), waits(other, "b2")]
+        single = commits.call(live.subject, step=partial(take, "single"))
+        await store.begun(1)
+        assert order == ["single", "a1", "b1"]  # one of each
+        await store.end()
+        await single
+        await store.end()
+        await asyncio.gather(*many)
+        assert order[3:] == ["a2", "b2", "a3"]
+
+    run(scene)
 
 
 class SilentStore:
@@ -214,15 +361,15 @@ async def _compared_while_commits_fail() -> None:
     subject = Subject(Kind.STREAM, "s")
     cached = SimpleNamespace(known=Known(cast("Any", None), {}))
 
-    def failing(_: object) -> Durable:
+    def failing(_: object) -> asyncio.Future[None]:
         """A commit that is under way, and fails."""
-        commit = Durable(loop=asyncio.get_running_loop())
+        commit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(commit.set_exception, StoreUnavailable(reason="away"))
         return commit
 
-    committer = SimpleNamespace(pending=failing, cached=lambda _: cached)
+    commits = SimpleNamespace(under_way=failing, cached=lambda _: cached)
     with pytest.raises(StoreUnavailable, match="away"):
-        await Freshness(cast("Store", SilentStore()), cast("Committer", committer)).compare([subject])
+        await Freshness(cast("Store", SilentStore()), cast("CommitLoop", commits)).compare([subject])
 
 
 def test_a_look_at_the_store_that_only_met_commits_that_failed_has_failed() -> None:
@@ -233,8 +380,8 @@ async def _stopped_while_two_wait() -> None:
     one, other = Subject(Kind.STREAM, "one"), Subject(Kind.STREAM, "other")
     store = SilentStore()
     cached = SimpleNamespace(known=Known(cast("Any", None), {}))
-    committer = SimpleNamespace(pending=lambda _: None, cached=lambda _: cached)
-    freshness = Freshness(cast("Store", store), cast("Committer", committer))
+    commits = SimpleNamespace(under_way=lambda _: None, cached=lambda _: cached)
+    freshness = Freshness(cast("Store", store), cast("CommitLoop", commits))
     looking = asyncio.create_task(freshness.compare([one]))
     await store.asked.wait()
     waiting = asyncio.create_task(freshness.compare([other]))  # for the next look

@@ -41,7 +41,7 @@ class Interrupted(StreamViews):
 def test_a_window_is_asked_for_again_if_the_group_went_back(store_url: str) -> None:
     async def scene(world: World) -> None:
         await world.streams.create("s1", 1, CONFIG)
-        await (await world.note("s1", 5))
+        await world.note("s1", 5)
         await world.groups.create("g0", GroupSettings(streams=("s1",)))
         await world.groups.register("g0", "r", {"s1": {"0": 5}})
         own = world.groups.views
@@ -94,7 +94,7 @@ def test_a_writer_that_comes_back_while_a_group_asks_holds_it_back(store_url: st
     async def scene(world: World) -> None:
         for stream, time in (("s1", 5), ("t1", 9)):
             await world.streams.create(stream, 1, CONFIG)
-            await (await world.note(stream, time))
+            await world.note(stream, time)
         await world.groups.create("g0", GroupSettings(streams=("s1", "t1")))
         await world.groups.register("g0", "r", {"s1": {"0": 5}, "t1": {"0": 9}})
         await world.streams.change("s1", lambda stream, now: stream.idle("w", None, now))

@@ -53,7 +53,7 @@ def until_loaded(controller: InProcess, stream: str) -> httpx.Response:
 def test_calls_on_a_loading_stream_are_refused_and_others_answered_and_a_stop_is_not_held_up(filled: InProcess) -> None:
     for _ in range(2):  # the first controller stops while it loads
         filled.restart()
-        filled.app.state.controller.streams.load_wait_ms = 0  # no call waits for a stream to be loaded
+        filled.app.state.controller.streams.cache.wait_ms = 0  # no call waits for a stream to be loaded
         assert filled.request("GET", "/v1/streams/large").status_code == 503
     early = filled.request("GET", "/v1/streams/large")
     assert early.status_code == 503 and "Retry-After" in early.headers, early.text

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.commit.group_commit import FLUSH_NOTES
+from controller.commit.loop import FLUSH_NOTES, FLUSH_NOTES_BESIDE
 from controller.commit.store import Store
 from controller.http.request_bodies import SMALL_BODY_BYTES
 from controller.storage import schema
 from controller.storage.database import Database, open_database
+from controller.storage.news import Found
 from controller.storage.save import Commit
 from controller.streams.notes import PORTION_NOTES, Noted, Notes
 from strandline.core.note import Note
@@ -42,20 +43,31 @@ async def _post(controller: InProcess, path: str, value: Any) -> Any:
     return await controller._client.post(path, json=value)
 
 
-def test_between_portions_of_large_requests_all_others_have_their_turn(large: InProcess) -> None:
-    """However many such requests there are: the longest stretch of notes without one is a portion."""
+def test_between_commits_of_large_requests_all_others_have_their_turn(large: InProcess) -> None:
+    """However many such requests there are: beside a single note, half as many notes are applied at once."""
 
-    async def scene() -> int:
+    async def scene() -> tuple[int, int]:
         live = await large.app.state.controller.streams.get("s")
         requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each))) for each in range(4)]
-        longest, seen = 0, 0
-        while not all(each.done() for each in requests):
-            await asyncio.sleep(0)
-            longest, seen = max(longest, live.counts.notes - seen), live.counts.notes
-        assert seen == 4 * MANY and {each.result().status_code for each in requests} == {200}
-        return longest
+        longest = seen = 0
 
-    assert large.portal.call(scene) <= PORTION_NOTES
+        async def watch(until: Callable[[], bool]) -> None:
+            nonlocal longest, seen
+            while not until():
+                await asyncio.sleep(0)
+                longest, seen = max(longest, live.counts.notes - seen), live.counts.notes
+
+        await watch(lambda: seen > 0)
+        before, note = seen, {"writer": "one", "time": NOON, "position": {"0": 1}}
+        alone = asyncio.create_task(_post(large, "/v1/streams/other/notes", note))
+        await watch(alone.done)
+        beside = seen - before
+        await watch(lambda: all(each.done() for each in requests))
+        assert seen == 4 * MANY and {each.result().status_code for each in (*requests, alone)} == {200}
+        return longest, beside
+
+    longest, beside = large.portal.call(scene)
+    assert longest <= FLUSH_NOTES and beside <= FLUSH_NOTES + FLUSH_NOTES_BESIDE
 
 
 def test_too_much_waiting_refuses_large_requests_and_takes_single_notes(large: InProcess) -> None:
@@ -126,13 +138,17 @@ class FaultyCommits(Store):
         self.states: list[int] = []  # how many writers each commit wrote
         self.fail_at: int | None = None
 
-    async def commit(self, commit: Commit) -> None:
-        rows = commit.added.get(schema.writer_change, [])
-        self.states.append(sum(len(json.loads(row["writers"])) for row in rows))
-        if len(self.states) == self.fail_at:
-            await self.release()
-            raise OSError("no room")
-        await super().commit(commit)
+    async def transact(self, *locked: Any) -> None:
+        def applied(found: Found) -> Commit | None:
+            commit: Commit = locked[-1](found)
+            rows = commit.added.get(schema.writer_change, [])
+            self.states.append(sum(len(json.loads(row["writers"])) for row in rows))
+            if len(self.states) == self.fail_at:
+                raise OSError("no room")
+            return commit
+
+        subjects, known, creating, _ = locked
+        await super().transact(subjects, known, creating, applied)
 
 
 async def begin(world: World) -> tuple[Notes, FaultyCommits]:
@@ -140,7 +156,7 @@ async def begin(world: World) -> tuple[Notes, FaultyCommits]:
     await world.streams.create("s", 1, {"mark_interval_ms": None})
     assert isinstance(world.store, FaultyCommits)
     world.store.states.clear()
-    return Notes(world.streams, world.committer, world.clock_of_streams), world.store
+    return Notes(world.streams, world.commits), world.store
 
 
 async def take(notes: Notes, count: int) -> list[Noted | StrandlineError]:

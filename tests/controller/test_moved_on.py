@@ -15,6 +15,8 @@ from controller.commit.store import Store
 from controller.http.bodies import SealBody
 from controller.http.routes.streams import seal
 from controller.storage.database import open_database
+from controller.storage.news import Found
+from controller.storage.subjects import Kind, Subject
 from controller.streams.notes import Notes
 from controller.streams.registry import Streams
 from strandline.core.note import Note
@@ -60,11 +62,12 @@ class Failing(Store):
         self.away = False
         self.commit_fails, self.read_fails = asyncio.Event(), asyncio.Event()
 
-    async def commit(self, commit: Any) -> None:
+    async def transact(self, *asked: Any) -> None:
         if not self.away:
-            return await super().commit(commit)
+            return await super().transact(*asked)
+        _, known, _, apply = asked
+        apply(Found({subject: each.head for subject, each in known.items()}))
         await self.commit_fails.wait()
-        await self.release()
         raise OSError("away")
 
     async def read(self, *given: Any, **named: Any) -> Any:
@@ -78,11 +81,14 @@ def test_a_reader_is_not_shown_a_stream_whose_commit_has_failed_while_the_reader
     async def scene() -> None:
         store = Failing(open_database(f"sqlite:///{tmp_path / 'store.db'}"))
         world = World(store)
-        world.committer.start()
+        world.commits.start()
         for name in ("s", "t"):
             await world.streams.create(name, 1, CONFIG)
-        noted = await world.note("s", 1)
+        await world.note("s", 1)
         store.away = True
+        noted = asyncio.create_task(world.note("s", 2))
+        while world.commits.under_way(Subject(Kind.STREAM, "s")) is None:
+            await asyncio.sleep(0)
         for loaded in world.streams.in_memory():
             loaded.compared_at = -math.inf  # a long time ago
         readers = [asyncio.create_task(world.streams.get(name)) for name in ("s", "t")]
@@ -130,7 +136,7 @@ def test_nothing_of_a_call_that_fails_by_a_bug_is_stored_with_a_later_one(
 ) -> None:
     async def scene(world: World) -> None:
         await world.streams.create("s", 1, CONFIG)
-        notes = Notes(world.streams, world.committer, world.clock_of_streams)
+        notes = Notes(world.streams, world.commits)
         calls = notes.take("s", note("before", {"": 5})), broken(notes, world.streams)
         beside, failed = await asyncio.gather(*calls, return_exceptions=True)
         assert isinstance(failed, ZeroDivisionError)

@@ -15,7 +15,6 @@ from controller.storage.heads import DUE_STREAMS, Service, head_values, new_head
 from controller.storage.presence import Presence
 from controller.storage.stream_status import outdated_statuses
 from controller.storage.subjects import Kind, Subject
-from strandline.core.note import Note
 from strandline.testing import ManualClock
 from tests.controller.world import CONFIG, World, play
 from tests.served import NOON
@@ -70,9 +69,7 @@ async def two_due(world: World) -> None:
     for name in ("s", "t"):
         await world.streams.create(name, 1, {**CONFIG, "writer_timeout_ms": 1_000})
         for writer, time in (("a", 1), ("b", 2)):
-            loaded = await world.streams.in_turn(name)
-            loaded.stream.note(Note(writer=writer, times={"": time}, position={"0": time}), world.clock.now)
-            await world.committer.join(loaded)
+            await world.note(name, time, writer)
             world.clock.now += 100
         (await world.streams.get(name)).discard()
     await world.store.write(spoil)

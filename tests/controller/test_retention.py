@@ -153,7 +153,7 @@ def test_a_stream_that_is_created_again_meanwhile_keeps_its_marks(store_url: str
         async def make(marks: int) -> None:
             await world.streams.create("a0", 1, {"mark_interval_ms": 0, "max_ahead_ms": None, "mark_retention_ms": 1})
             for n in range(1, marks + 1):
-                await (await world.note("a0", n))
+                await world.note("a0", n)
 
         async def make_again() -> None:
             await world.streams.delete("a0")
@@ -163,8 +163,8 @@ def test_a_stream_that_is_created_again_meanwhile_keeps_its_marks(store_url: str
         world.clock.now += 10
         reading, clock = Reads(world.streams, world.store, world.clock_of_streams), world.clock_of_streams
         store = Meanwhile(world.store, make_again)
-        await Retention(world.streams, reading, world.groups, store, world.committer, clock).run_due()
-        await world.committer.settled()
+        await Retention(world.streams, reading, world.groups, store, clock).run_due()
+        await world.commits.settled()
         assert [mark.seq for mark in (await reading.marks("a0", "", 0, 10)).marks] == [1, 2]
 
     play(store_url, scene)
@@ -190,7 +190,7 @@ def test_a_read_of_a_stream_that_is_deleted_meanwhile_fails_no_call_of_others(st
         reading = asyncio.create_task(world.streams.check_again(loaded, "", 1))  # its marks were not found
         await asyncio.sleep(0)
 
-        await (await world.note("b1", 5))
+        await world.note("b1", 5)
         with pytest.raises(UnknownStream):
             await reading
 

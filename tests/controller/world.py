@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from controller.clock import Clock
 from controller.commit.freshness import Freshness
-from controller.commit.group_commit import Committer, Durable
+from controller.commit.loop import CommitLoop
 from controller.commit.store import Store
 from controller.groups.service import Groups
 from controller.storage.database import open_database
@@ -16,6 +16,7 @@ from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
+from strandline.core.changes import NoteResult
 from strandline.core.note import Note
 from strandline.testing import ManualClock
 from tests.served import NOON
@@ -39,25 +40,24 @@ class World:
         self.clock = ManualClock(NOON)
         clock = self.clock_of_streams = Clock(self.clock, by_hand=True)
         self.store = store
-        self.committer = Committer(self.store, unfollowed)
-        self.freshness = Freshness(self.store, self.committer)
-        self.streams = Streams(self.store, self.committer, clock, self.freshness, no_status)
+        self.commits = CommitLoop(self.store, clock, unfollowed)
+        self.freshness = Freshness(self.store, self.commits)
+        self.streams = Streams(self.store, self.commits, clock, self.freshness, no_status)
         reading, indexing = Reads(self.streams, self.store, clock), TimeIndexes(self.streams, self.store)
-        self.groups = Groups(self.store, self.committer, clock, self.streams, reading, indexing, self.freshness)
+        self.groups = Groups(self.store, self.commits, clock, self.streams, reading, indexing, self.freshness)
 
-    async def note(self, stream: str, time: int) -> Durable:
-        """Applies a note; the returned future is done when it is durable."""
-        loaded = await self.streams.in_turn(stream)
-        loaded.stream.note(Note(writer="w", times={"": time}, position={"0": time}), NOON)
-        return self.committer.join(loaded)
+    async def note(self, stream: str, time: int, writer: str = "w") -> NoteResult:
+        """Takes a note, and returns when it is durable."""
+        note = Note(writer=writer, times={"": time}, position={"0": time})
+        return await self.streams.change(stream, lambda each, now: each.note(note, now))
 
 
 def play(url: str, scene: Callable[[World], Awaitable[None]], kind: type[Store] = Store) -> None:
     async def whole() -> None:
         world = World(kind(open_database(url)))
-        world.committer.start()
+        world.commits.start()
         await scene(world)
-        await world.committer.stop(5)
+        await world.commits.stop(5)
         await world.store.close(2)
 
     asyncio.run(whole())

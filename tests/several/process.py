@@ -10,7 +10,7 @@ from typing import Any
 
 from controller.clock import Clock, StoreClock, StoreTime
 from controller.commit.freshness import Freshness
-from controller.commit.group_commit import Committer
+from controller.commit.loop import CommitLoop
 from controller.controller import AWAITED_MS, DUE_CHECK_MS, HEARTBEAT_MS, TOKENS_REFRESH_MS
 from controller.groups.service import Groups
 from controller.storage.heads import Service
@@ -102,16 +102,16 @@ class Process:
         self.clock = Clock(clock, service.served_until, unserved=time.unserved)
         presence.begin(self.clock.now, by_hand=False)
         store: Any = self.store
-        self.committer = Committer(store, time.follow)
-        self.freshness = Freshness(store, self.committer)
-        self.streams = Streams(store, self.committer, self.clock, self.freshness, lambda _: b"{}")
-        self.notes = Notes(self.streams, self.committer, self.clock)
+        self.commits = CommitLoop(store, self.clock, time.follow)
+        self.freshness = Freshness(store, self.commits)
+        self.streams = Streams(store, self.commits, self.clock, self.freshness, lambda _: b"{}")
+        self.notes = Notes(self.streams, self.commits)
         self.reads = Reads(self.streams, store, self.clock)
         indexes = TimeIndexes(self.streams, store)
-        self.groups = Groups(store, self.committer, self.clock, self.streams, self.reads, indexes, self.freshness)
+        self.groups = Groups(store, self.commits, self.clock, self.streams, self.reads, indexes, self.freshness)
         self.tokens = Tokens(store, self.clock)
         self.store.before_lock = self.check
-        self.committer.start()
+        self.commits.start()
 
         async def beat() -> None:
             time.follow(await self.store.serve(presence.serve))
@@ -150,7 +150,7 @@ class Process:
         subjects = self.in_memory()
         heads = self._judge.heads(subjects)
         for subject in subjects:
-            cached = self.committer.cached(subject)
+            cached = self.commits.cached(subject)
             if cached is None or cached.head.differs(heads.get(subject)):
                 continue
             if subject.kind is Kind.GROUP:

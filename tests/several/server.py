@@ -265,35 +265,49 @@ class SimulatedStore:
             server.troubled_at = asyncio.get_running_loop().time()
         return failed
 
-    async def lock(
-        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
-    ) -> Found:
-        await self._writing.acquire()
-        try:
-            if self.before_lock is not None and self._server.random.random() < CHECKED_PART:
-                self.before_lock()
-            await self._way()
-            if self._fault():
-                raise ServerFailed
-            self.session = self._server.begin()
+    async def transact(
+        self,
+        subjects: Collection[Subject],
+        known: Mapping[Subject, Known],
+        creating: Collection[Subject],
+        apply: Callable[[Found], Commit | None],
+    ) -> None:
+        async with self._writing:
+            found = await self._lock(subjects, known, creating)
             try:
-                async with asyncio.timeout(DEFAULT_LIMITS.commit_s):
-                    found = await self._server.lock(self.session, tuple(subjects), known, tuple(creating))
-            except BaseException as error:
+                commit = apply(found)
+            except BaseException:
                 self._server.end(self.session)
-                if isinstance(error, TimeoutError):
-                    raise StoreSilent(seconds=DEFAULT_LIMITS.commit_s) from None
                 raise
-            if self.stops_for_s:
-                self._process.stop(self.stops_for_s)
-                self.stops_for_s = 0.0
-            await self._way()
-            return found
-        except BaseException:
-            self._writing.release()
-            raise
+            if commit is None:
+                self._server.end(self.session)
+            else:
+                await self._commit(commit)
 
-    async def commit(self, commit: Commit) -> None:
+    async def _lock(
+        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject]
+    ) -> Found:
+        if self.before_lock is not None and self._server.random.random() < CHECKED_PART:
+            self.before_lock()
+        await self._way()
+        if self._fault():
+            raise ServerFailed
+        self.session = self._server.begin()
+        try:
+            async with asyncio.timeout(DEFAULT_LIMITS.commit_s):
+                found = await self._server.lock(self.session, tuple(subjects), known, tuple(creating))
+        except BaseException as error:
+            self._server.end(self.session)
+            if isinstance(error, TimeoutError):
+                raise StoreSilent(seconds=DEFAULT_LIMITS.commit_s) from None
+            raise
+        if self.stops_for_s:
+            self._process.stop(self.stops_for_s)
+            self.stops_for_s = 0.0
+        await self._way()
+        return found
+
+    async def _commit(self, commit: Commit) -> None:
         server, session = self._server, self.session
         try:
             await self._way()
@@ -320,12 +334,6 @@ class SimulatedStore:
         except (SessionEnded, IntegrityError):
             server.end(session)
             raise
-        finally:
-            self._writing.release()
-
-    async def release(self) -> None:
-        self._server.end(self.session)
-        self._writing.release()
 
     async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
         async with self._writing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from random import Random
@@ -51,7 +51,7 @@ HUSH_S: Final = 3.0  # in which a stream comes to rest for the group
 CALM_S: Final = 14.0  # from a fault on, calls may fail
 
 
-Call: TypeAlias = Callable[[Process], Coroutine[Any, Any, Any]]
+Call: TypeAlias = Callable[[Process], Awaitable[Any]]
 
 
 class Lost(Exception):
@@ -111,7 +111,7 @@ class World:
         await at.awake()
         if not at.serves:
             raise Lost
-        task = at.run(make(at))
+        task = at.run(_made(make, at))
         impatient = self.chance(0 if self.calm else 4)
         done, _ = await asyncio.wait([task], timeout=self.random.choice((0.002, 0.02)) if impatient else PATIENCE_S)
         if not done and impatient and self.chance(30):
@@ -487,7 +487,7 @@ class World:
                 await each.run(each.freshness.compare(subjects))
             heads = self.judge.heads(subjects)
             for subject in subjects:
-                cached = each.committer.cached(subject)
+                cached = each.commits.cached(subject)
                 late = cached is not None and cached.head.differs(heads.get(subject))
                 self.judge.must(not late, f"{subject} is old after a look")
             await each.run(each.tokens.refresh())
@@ -513,6 +513,10 @@ class World:
 
 def _registering(stream: str, writer: str, name: str) -> Call:
     return lambda each: each.streams.register(stream, writer, None, registration=name)
+
+
+async def _made(call: Call, at: Process) -> Any:
+    return await call(at)
 
 
 def _taking(stream: str, note: Note) -> Call:

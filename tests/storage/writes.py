@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.commit.group_commit import Unwritten
+from controller.commit.loop import Unwritten
 from controller.storage.database import Database
 from controller.storage.heads import new_stamp
 from controller.storage.save import Commit, write_rows
