@@ -232,6 +232,8 @@ class Wire:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.fault: Fault | None = None
+        self.round_trips = 0  # how often something was sent since the last answer
+        self._answered = True
         self.struck = threading.Event()
         self.timed_out = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -255,6 +257,7 @@ class Wire:
     def _forth(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
             while data := client.recv(65_536):
+                self.round_trips, self._answered = self.round_trips + self._answered, False
                 if self.fault is None or b"COMMIT\0" not in data:
                     server.sendall(data)
                 else:
@@ -275,6 +278,7 @@ class Wire:
     def _back(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
             while data := server.recv(65_536):
+                self._answered = True
                 with suppress(OSError):
                     client.sendall(data)
         _shut(client)

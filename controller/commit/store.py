@@ -77,6 +77,7 @@ class Store:
         self._loader = StoreThread("loader", database.sessions.loader, limits.cut_grace_s)
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._writing = asyncio.Lock()  # of the writing connection
+        self._others_write = False  # whether they had written a quarter of what was locked last, or more
         self._settled = True  # whether it is known how every commit ended
         self.is_shared = kind_of(database.writer).serves_many  # whether others may write it
 
@@ -98,8 +99,8 @@ class Store:
         async with self._writing:
             loop, order = asyncio.get_running_loop(), CommitOrder(self._limits.commit_s)
             if self.is_shared or creating or len(known) < len(subjects):
-                applied = partial(_in_loop, loop, apply, order)
-                work = partial(self._transact, subjects, known, creating, applied, order)
+                lock = partial(self._lock, subjects, known, creating)
+                work = partial(self._transact, lock, partial(_in_loop, loop, apply, order), order)
             else:
                 self._writer.check(loop.time())
                 commit = apply(Found({subject: each.head for subject, each in known.items()}))
@@ -122,32 +123,34 @@ class Store:
 
     def _transact(
         self,
-        subjects: Collection[Subject],
-        known: Mapping[Subject, Known],
-        creating: Collection[Subject],
-        applied: Callable[[Found], Commit | None],
+        lock: Callable[[], tuple[Transaction, Callable[[], Found]]],
+        apply: Callable[[Callable[[], Found]], tuple[Found, Commit | None]],
         order: CommitOrder,
     ) -> None:
-        begun, found = self._locked(subjects, known, creating)
+        begun, decode = lock()
         try:
-            commit = applied(found)
+            found, commit = apply(decode)
         except BaseException:
             begun.undo()
             raise
+        self._others_write = 4 * len(found.streams) >= len(found.heads)
         if commit is None:
             begun.undo()
         else:
-            self._write(begun, commit, order)
+            # What has a head shows by its stamp what became of the commit, so its rows may be sent with the COMMIT.
+            has_heads = all(each in found.heads for each in commit.versions)
+            self._write(begun, commit, order, at_once=self.is_shared and has_heads and commit.is_plain)
 
-    def _locked(
+    def _lock(
         self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject]
-    ) -> tuple[Transaction, Found]:
+    ) -> tuple[Transaction, Callable[[], Found]]:
         until = time.monotonic() + self._limits.commit_s
         reconnected = False
         while True:
             begun = Transaction(self._database.writer)
             try:
-                return begun, lock_and_look(self._database.writer, subjects, known, creating)
+                at_once = self._others_write
+                return begun, lock_and_look(self._database.writer, subjects, known, creating, at_once=at_once)
             except BaseException as error:
                 begun.undo()
                 if not isinstance(error, StoreFailed) or time.monotonic() > until:
@@ -160,16 +163,20 @@ class Store:
                 else:
                     raise
 
-    def _write(self, begun: Transaction | None, commit: Commit, order: CommitOrder) -> None:
+    def _write(
+        self, begun: Transaction | None, commit: Commit, order: CommitOrder, *, at_once: bool = False
+    ) -> None:
         begun = Transaction(self._database.writer) if begun is None else begun
+        write = partial(write_rows, self._database.writer, commit)
         try:
-            write_rows(self._database.writer, commit)
+            if not at_once:
+                write()
             order.give()
             self._database.check_files()
         except BaseException:
             begun.undo()
             raise
-        begun.commit()
+        begun.commit(write if at_once else None)
         try:
             self._database.check_files()
         except StoreMoved as moved:  # the commit went to a file that was removed: it must not be acknowledged
@@ -379,16 +386,20 @@ class Store:
 
 
 def _in_loop(
-    loop: asyncio.AbstractEventLoop, apply: Callable[[Found], Commit | None], order: CommitOrder, found: Found
-) -> Commit | None:
-    """Has what was found applied in the event loop's thread, unless the caller has left meanwhile: then raises
-    StoreSilent."""
-    applied: Future[Commit | None] = Future()
+    loop: asyncio.AbstractEventLoop,
+    apply: Callable[[Found], Commit | None],
+    order: CommitOrder,
+    decode: Callable[[], Found],
+) -> tuple[Found, Commit | None]:
+    """Has what was found decoded and applied in the event loop's thread, unless the caller has left meanwhile: then
+    raises StoreSilent."""
+    applied: Future[tuple[Found, Commit | None]] = Future()
 
     def run() -> None:
         try:
             order.check()
-            applied.set_result(apply(found))
+            found = decode()
+            applied.set_result((found, apply(found)))
         except BaseException as error:
             applied.set_exception(error)
 

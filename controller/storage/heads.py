@@ -13,7 +13,7 @@ others took their numbers.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, Self
 
@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Select, and_, or_, select, tuple_, update
 
 from controller.storage import schema
 from controller.storage.kinds import KINDS, kind_of
-from controller.storage.rows import Values, to_json
+from controller.storage.rows import Query, Values, to_json
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import transaction
 from strandline.core.served_time import Unserved
@@ -129,7 +129,14 @@ def head_of(connection: Connection, subject: Subject) -> Head | None:
 
 def lock(connection: Connection, subjects: Collection[Subject]) -> tuple[dict[Subject, Head], Service]:
     """The same; nobody else writes them before the transaction ends."""
-    rows = connection.execute(_locking(connection.dialect.name), _named(subjects)).all()
+    return locked(connection, connection.execute(*locking(connection.dialect.name, subjects)).all())
+
+
+def locking(database: str, subjects: Iterable[Subject]) -> Query:
+    return _locking(database), _named(subjects)
+
+
+def locked(connection: Connection, rows: Sequence[Any]) -> tuple[dict[Subject, Head], Service]:
     heads = {Subject(Kind(row[0]), row[1]): Head(*row[2:-3]) for row in rows}
     return heads, Service(*rows[0][-3:]) if rows else _read_service(connection)
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from controller.storage.diagnosis import OF_DRIVERS, Diagnosis
 from controller.storage.postgresql import PostgresqlStore
 from controller.storage.refusals import BadDatabaseUrl, StoreRefused, shown
-from controller.storage.rows import Columns
+from controller.storage.rows import AnyRow, Columns, Query
 from controller.storage.session import Engines
 from controller.storage.sqlite import SqliteStore
 
@@ -59,6 +59,14 @@ class StoreKind(Protocol):
 
     def insert_all(self, connection: Connection, inserts: Sequence[tuple[str, Any, list[dict[str, Any]]]]) -> None:
         """Runs inserts: each by the name under which it takes rows, and with these."""
+
+    def select_all(self, connection: Connection, queries: Sequence[Query]) -> list[Sequence[AnyRow]]:
+        """Runs selects in their order, each of which sees what was committed before it, or before the transaction
+        where that is on one snapshot. Their rows have the types of the driver."""
+
+    def committing(self, connection: Connection) -> AbstractContextManager[None]:
+        """What is written meanwhile may be sent with the COMMIT, which follows on exit, or when the transaction is
+        committed after that."""
 
     @property
     def now(self) -> ColumnElement[Any]:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, FromClause, Row, Select, and_, bindparam, fun
 
 from controller.storage import schema
 from controller.storage.given_rows import NUMBER, TEXT, given_rows, with_given_rows
-from controller.storage.rows import Values, mark_of, names_of, rows_of
+from controller.storage.rows import AnyRow, Query, Values, mark_of, names_of, rows_of
 from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.mark import Mark
 from strandline.errors import StoreCorrupt
@@ -88,17 +88,22 @@ class MarksSince:
     first_seqs: dict[str, int] = field(default_factory=dict)
 
 
-def marks_since(connection: Connection, since: Mapping[str, Mapping[str, int]]) -> dict[str, MarksSince]:
-    """The marks of each of these streams that follow the given seqs, in one statement: of a key that is not given, all.
-    Runs within the caller's transaction."""
-    found = {stream: MarksSince() for stream in since}
+def marks_since(database: str, since: Mapping[str, Mapping[str, int]]) -> Query:
+    """Selects the marks of each of these streams that follow the given seqs: of a key that is not given, all.
+    `since_of` is what the rows of a stream mean, by their column `known_stream`."""
     rows: list[Values] = [{"stream": stream, "key": None, "seq": None} for stream in since]
     rows += [{"stream": stream, "key": key, "seq": seq} for stream, seqs in since.items() for key, seq in seqs.items()]
+    return _MARKS_SINCE[database], given_rows(rows)
+
+
+def since_of(rows: Iterable[AnyRow]) -> MarksSince:
+    """Raises StoreCorrupt if one cannot be read."""
+    found = MarksSince()
     since_row: tuple[object, ...] = ()
     excluded: tuple[str, ...] = ()
-    for row in connection.execute(_MARKS_SINCE[connection.dialect.name], given_rows(rows)):
+    for row in rows:
         if row.first_seq > 1:
-            found[row.known_stream].first_seqs[row.known_key] = row.first_seq
+            found.first_seqs[row.known_key] = row.first_seq
         if row.seq is None:
             continue
         mark = decoded(schema.mark, row, mark_of)
@@ -106,7 +111,7 @@ def marks_since(connection: Connection, since: Mapping[str, Mapping[str, int]]) 
             if since_row != (since_row := (row.stream, row.key, row.excluded_since)):
                 excluded = _excluded_of(row)
             mark = replace(mark, excluded=excluded)
-        found[row.stream].marks.append(mark)
+        found.marks.append(mark)
     return found
 
 

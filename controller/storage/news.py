@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Select, func, select
 
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_of_rows
-from controller.storage.heads import Head, Service, compare, lock
+from controller.storage.heads import Head, Service, compare, lock, locked, locking
 from controller.storage.kinds import KINDS, kind_of
 from controller.storage.load import StreamRow, epochs_before, stream_of
-from controller.storage.marks import MarksSince, marks_since
-from controller.storage.rows import to_json
+from controller.storage.marks import MarksSince, marks_since, since_of
+from controller.storage.rows import AnyRow, Query, to_json
 from controller.storage.stream_status import StoredCounts, counts_of
 from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import decoded
-from controller.storage.writer_states import StoredChange, changes_since
+from controller.storage.writer_states import StoredChange, changes_since, log_of
 from strandline.errors import StoreCorrupt
 
 # A cache of a stream that is further behind is loaded whole: others wait while it follows under the lock.
@@ -52,31 +53,50 @@ class Found:
     """Heads as the store has them, and what caches lack. An `outdated` cache must be loaded again."""
 
     heads: dict[Subject, Head]
+    service: Service | None = None
     streams: dict[str, StreamNews] = field(default_factory=dict)
     groups: dict[str, StoredGroup] = field(default_factory=dict)
     outdated: set[Subject] = field(default_factory=set)
-    service: Service | None = None
     epochs: dict[Subject, int] = field(default_factory=dict)  # of those that do not exist and are to be created
 
 
 def look(connection: Connection, known: Mapping[Subject, Known]) -> Found:
     """Compares caches with the store."""
     with connection.begin():
-        return _with_news(connection, Found(compare(connection, known.keys())), known)
+        found = Found(compare(connection, known.keys()))
+        behind = _compared(connection, found, known)
+        rows = _news(connection, behind)
+    return _decoded(found, behind, rows)
 
 
 def lock_and_look(
-    connection: Connection, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject]
-) -> Found:
-    """Locks subjects until the transaction of the connection ends, and compares those of which there are caches."""
+    connection: Connection,
+    subjects: Collection[Subject],
+    known: Mapping[Subject, Known],
+    creating: Collection[Subject],
+    *,
+    at_once: bool = False,
+) -> Callable[[], Found]:
+    """Locks subjects until the transaction of the connection ends, and compares those of which there are caches.
+
+    `at_once` is for when others have probably written them: then the rows that caches lack are read in the same round
+    trip, by statements that follow the lock. One statement would see them as they were before it waited for the lock.
+
+    What is returned decodes what was found, in any thread: in that of the store, which would have to wait for the
+    interpreter, it would make others wait for the rows.
+    """
+    kind = kind_of(connection)
     if creating:
-        kind_of(connection).reserve(connection, [f"{each.kind}/{each.name}" for each in creating])
-    heads, service = lock(connection, subjects)
-    found = _with_news(connection, Found(heads, service=service), known)
+        kind.reserve(connection, [f"{each.kind}/{each.name}" for each in creating])
+    streams = {subject.name: each for subject, each in known.items() if subject.kind is Kind.STREAM and at_once}
+    queries = [locking(kind.name, subjects), *(_selecting(kind.name, streams) if streams else ())]
+    heads, *rows = kind.select_all(connection, queries)
+    found = Found(*locked(connection, heads))
+    behind = _compared(connection, found, known)
     for subject in creating:
-        if subject not in heads:
+        if subject not in found.heads:
             found.epochs[subject] = epochs_before(connection, subject)
-    return found
+    return partial(_decoded, found, behind, rows or _news(connection, behind))
 
 
 def was_committed(connection: Connection, versions: Mapping[Subject, int], stamp: int) -> bool | None:
@@ -107,7 +127,8 @@ def _rows_of(database: str) -> Select[Any]:
     return query.where(KINDS[database].among(schema.stream.c.name, "names"))
 
 
-def _with_news(connection: Connection, found: Found, known: Mapping[Subject, Known]) -> Found:
+def _compared(connection: Connection, found: Found, known: Mapping[Subject, Known]) -> dict[str, Known]:
+    """Finds which caches are outdated, and what those of groups lack. Returns those of streams that lack something."""
     behind: dict[str, Known] = {}
     for subject, (head, newest) in known.items():
         stored = found.heads.get(subject)
@@ -128,36 +149,54 @@ def _with_news(connection: Connection, found: Found, known: Mapping[Subject, Kno
             found.outdated.add(subject)
         else:
             behind[subject.name] = Known(head, newest)
-    while behind:
+    return behind
+
+
+def _selecting(database: str, behind: Mapping[str, Known]) -> list[Query]:
+    return [
+        changes_since(database, {name: each.head.version for name, each in behind.items()}),
+        marks_since(database, {name: each.newest for name, each in behind.items()}),
+        (_rows_of(database), {"names": to_json(list(behind))}),
+    ]
+
+
+def _news(connection: Connection, behind: Mapping[str, Known]) -> list[Sequence[AnyRow]]:
+    kind = kind_of(connection)
+    return kind.select_all(connection, _selecting(kind.name, behind)) if behind else []
+
+
+def _decoded(found: Found, behind: Mapping[str, Known], rows: Sequence[Sequence[AnyRow]]) -> Found:
+    """Adds what caches of streams lack. Without lost commits the log has the row of each one's version, with its stamp.
+    `rows` may be of further streams."""
+    if not behind:
+        return found
+    changes, marks, streams = map(_by_stream, rows, ("stream", "known_stream", "name"))
+    for name, each in behind.items():
+        subject = Subject(Kind.STREAM, name)
+        head = found.heads[subject]
         try:
-            _read_streams(connection, found, behind)
-            break
-        except StoreCorrupt as error:  # so says the next load, to whom it concerns
-            assert error.stream is not None
-            found.outdated.add(Subject(Kind.STREAM, error.stream))
-            del behind[error.stream]
+            log = log_of(changes[name])
+            whole = bool(log) and (log[0].seq, log[0].stamp, log[-1].seq) == (*each.head[1:3], head.version)
+            if not (whole and streams[name]) or sum(len(it.writers) for it in log[1:]) > FOLLOWED_STATES:
+                found.outdated.add(subject)
+                continue
+            (row,) = streams[name]
+            found.streams[name] = StreamNews(
+                head=head,
+                changes=log[1:],
+                first_seq=row.first_seq,
+                since=since_of(marks[name]),
+                epochs=row.epochs,
+                row=decoded(schema.stream, row, stream_of),
+                counts=counts_of(row.counts),
+            )
+        except StoreCorrupt:  # so says the next load, to whom it concerns
+            found.outdated.add(subject)
     return found
 
 
-def _read_streams(connection: Connection, found: Found, behind: Mapping[str, Known]) -> None:
-    """Reads what these caches lack. Without lost commits the log has the row of each one's version, with its stamp."""
-    changes = changes_since(connection, {name: each.head.version for name, each in behind.items()})
-    marks = marks_since(connection, {name: each.newest for name, each in behind.items()})
-    found_rows = connection.execute(_rows_of(connection.dialect.name), {"names": to_json(list(behind))}).all()
-    rows = {row.name: row for row in found_rows}
-    for name, each in behind.items():
-        subject = Subject(Kind.STREAM, name)
-        log, row, head = changes[name], rows.get(name), found.heads[subject]
-        whole = bool(log) and (log[0].seq, log[0].stamp, log[-1].seq) == (*each.head[1:3], head.version)
-        if row is None or not whole or sum(len(change.writers) for change in log[1:]) > FOLLOWED_STATES:
-            found.outdated.add(subject)
-            continue
-        found.streams[name] = StreamNews(
-            head=head,
-            changes=log[1:],
-            first_seq=row.first_seq,
-            since=marks[name],
-            epochs=row.epochs,
-            row=decoded(schema.stream, row, stream_of),
-            counts=counts_of(row.counts),
-        )
+def _by_stream(rows: Sequence[AnyRow], column: str) -> Mapping[str, list[AnyRow]]:
+    found = defaultdict[str, list[AnyRow]](list)
+    for row in rows:
+        found[getattr(row, column)].append(row)
+    return found

@@ -33,7 +33,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
-from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.engine import Compiled, ExceptionContext
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
@@ -49,10 +49,11 @@ from controller.storage.refusals import (
     WrongSchema,
     shown,
 )
-from controller.storage.rows import Columns, to_json
+from controller.storage.rows import AnyRow, Columns, Query, to_json
 from controller.storage.session import Engines, Sessions, sessions_of
 from strandline.redaction import redact
 
+DRIVER: Final = "postgresql+psycopg"
 CONNECT_TIMEOUT_S: Final = 5  # PostgreSQL: how long connecting may take
 LOCK_WAIT_MS: Final = 1_000  # PostgreSQL: the wait for a lock, until stopped sessions are ended that may have it
 STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
@@ -149,7 +150,7 @@ def _engine(url: URL, isolation_level: Any, settings: Mapping[str, object]) -> E
     prepared = str(url.query.get("prepare_threshold", ""))
     try:
         engine = create_engine(
-            url.set(drivername="postgresql+psycopg").difference_update_query(["prepare_threshold"]),
+            url.set(drivername=DRIVER).difference_update_query(["prepare_threshold"]),
             poolclass=NullPool,
             isolation_level=isolation_level,
             connect_args={
@@ -179,10 +180,12 @@ def _give_up_unanswered(failure: ExceptionContext) -> None:
         failure.is_disconnect |= driver.info.transaction_status.name == "ACTIVE"
 
 
-# Sessions of controllers that hold locks and do nothing: their processes are stopped, or very slow.
+# Sessions of controllers that hold locks and do nothing: their processes are stopped, or very slow. One that stopped
+# within a pipeline counts as active, and waits for its client; `idle_in_transaction_session_timeout` does not end it.
 _END_STOPPED: Final = text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
-    "AND usename = current_user AND application_name = 'strandline' AND state = 'idle in transaction' "
+    "AND usename = current_user AND application_name = 'strandline' "
+    "AND state IN ('idle in transaction', 'active') AND wait_event = 'ClientRead' "
     f"AND state_change < clock_timestamp() - interval '{LOCK_WAIT_MS} ms' AND pid <> pg_backend_pid()"
 )
 
@@ -192,6 +195,25 @@ def _together(inserts: tuple[tuple[str, Insert], ...]) -> Insert:
     """Several inserts as one. Its constraints are checked at its end."""
     *others, (_, last) = inserts
     return last.add_cte(*(each.cte(name) for name, each in others))
+
+
+@cache  # compiling a statement costs more than running it
+def _compiled(statement: Select[Any]) -> Compiled:
+    return statement.compile(dialect=URL.create(DRIVER).get_dialect()())
+
+
+@contextmanager
+def _pipeline(connection: Connection) -> Iterator[Any]:  # a connection of psycopg, which may not be installed
+    """What is sent to the server meanwhile is answered on exit. Raises DBAPIError, as SQLAlchemy would."""
+    driver: Any = connection.connection.driver_connection
+    try:
+        with driver.pipeline():
+            yield driver
+    except connection.dialect.loaded_dbapi.Error as error:
+        lost = driver.closed or driver.info.transaction_status.name == "ACTIVE"
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError(None, None, error, connection_invalidated=lost) from error
 
 
 class PostgresqlStore:
@@ -241,6 +263,24 @@ class PostgresqlStore:
         """In one statement: each takes a round trip to the server."""
         statement = _together(tuple((name, statement) for name, statement, _ in inserts))
         connection.execute(statement, {name: to_json(rows) for name, _, rows in inserts})
+
+    def select_all(self, connection: Connection, queries: Sequence[Query]) -> list[Sequence[AnyRow]]:
+        """In one round trip. SQLAlchemy waits for the rows of each statement, so the driver's cursors run them."""
+        from psycopg.rows import namedtuple_row
+
+        with _pipeline(connection) as driver:
+            cursors = [driver.cursor(row_factory=namedtuple_row) for _ in queries]
+            for cursor, (query, given) in zip(cursors, queries, strict=True):
+                compiled = _compiled(query)
+                cursor.execute(compiled.string, compiled.construct_params(given))
+        return [cursor.fetchall() for cursor in cursors]
+
+    @contextmanager
+    def committing(self, connection: Connection) -> Iterator[None]:
+        """In one round trip: the rows are locked until then. SQLAlchemy does not count the transaction as ended."""
+        with _pipeline(connection) as driver:
+            yield
+            driver.execute("COMMIT", prepare=False)
 
     def left_undone(self, error: BaseException) -> bool:
         """If the error leaves the session open: with any other, the server may have committed before."""

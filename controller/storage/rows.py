@@ -23,6 +23,7 @@ CONFIGS_REMEMBERED: Final = 1_024  # settings of streams as the store has them; 
 Values: TypeAlias = dict[str, Any]
 AnyRow: TypeAlias = Row[Any]
 Columns: TypeAlias = Mapping[str, TypeEngine[Any]]
+Query: TypeAlias = tuple[Select[Any], Mapping[str, str]]  # with its parameters
 
 
 def _plain(value: object) -> dict[str, int]:

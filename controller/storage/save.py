@@ -46,6 +46,11 @@ class Commit:
     put: dict[Table, list[Values]] = field(default_factory=dict)
     added: dict[Table, list[Values]] = field(default_factory=dict)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is read to write it, and nothing is gone after it."""
+        return not (self.dropped or self.deleted)
+
     def put_head(self, subject: Subject, head: Head) -> None:
         """Writes the head that a stream or a group has with this commit."""
         self.versions[subject] = head.version

@@ -45,7 +45,7 @@ from controller.storage.refusals import (
     UnusableFile,
     shown,
 )
-from controller.storage.rows import Columns
+from controller.storage.rows import AnyRow, Columns, Query
 from controller.storage.session import Engines, Sessions
 from strandline.logs.inspection import FAULTS_SHOWN
 
@@ -250,6 +250,12 @@ class SqliteStore:
     def insert_all(self, connection: Connection, inserts: Sequence[tuple[str, Any, list[dict[str, Any]]]]) -> None:
         for _, statement, rows in inserts:
             connection.execute(statement, rows)
+
+    def select_all(self, connection: Connection, queries: Sequence[Query]) -> list[Sequence[AnyRow]]:
+        return [connection.execute(query, given).all() for query, given in queries]
+
+    def committing(self, _connection: Connection) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def left_undone(self, error: BaseException) -> bool:
         """Unless a sync failed: the commit was written then, and may be there after a crash."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from sqlalchemy import URL, Connection
@@ -38,15 +38,22 @@ class Transaction:
             with suppress(DBAPIError):
                 self._connection.invalidate()
 
-    def commit(self) -> None:
+    def commit(self, write: Callable[[], None] | None = None) -> None:
         """Raises CommitUnknown if COMMIT was sent and its outcome is unknown; with any other exception nothing was
-        changed."""
+        changed. What `write` writes is sent with it: then it is unknown as soon as that fails without an answer."""
         kind = KINDS[self._connection.dialect.name]
+        is_written = write is None
         with kind.warnings(self._connection) as warnings:
             try:
+                if write is not None:
+                    with kind.committing(self._connection):
+                        write()
+                        is_written = True
                 self._begun.commit()
-            except DBAPIError as error:
+            except BaseException as error:
                 self.undo()
+                if not isinstance(error, DBAPIError) or not is_written:
+                    raise
                 if error.orig is not None and kind.left_undone(error.orig):
                     raise
                 raise CommitUnknown(reason=_reason_of(error)) from error

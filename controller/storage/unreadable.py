@@ -6,7 +6,7 @@ allows, and whether a stream or a group can be made of its rows: what cannot ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Final, TypeVar
 
@@ -15,7 +15,7 @@ from sqlalchemy import Column, Table, Text
 from sqlalchemy.exc import SQLAlchemyError
 
 from controller.storage import schema
-from controller.storage.rows import AnyRow, Values
+from controller.storage.rows import Values
 from strandline.errors import StoreCorrupt
 
 Value = TypeVar("Value")
@@ -40,12 +40,13 @@ _RECORDS: Final = {
 }
 
 
-def decoded(table: Table, row: AnyRow, decode: Callable[[Any], Value]) -> Value:
+def decoded(table: Table, row: Sequence[Any], decode: Callable[[Any], Value]) -> Value:
     """Decodes a row, which begins with all columns of the table; raises StoreCorrupt if it cannot be read."""
     try:
         return decode(msgspec.convert(tuple(row), _RECORDS[table]))
     except Exception as error:  # whatever the values bring about
-        raise corrupt(table, dict(row._mapping), f"it cannot be read: {error}") from error
+        values = dict(zip(table.columns.keys(), row, strict=False))
+        raise corrupt(table, values, f"it cannot be read: {error}") from error
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, FromClause, Select, bindparam, select
 from controller.storage import schema
 from controller.storage.given_rows import NUMBER, TEXT, given_rows, with_given_rows
 from controller.storage.paged_reads import ITEM_CHARACTERS, Step, Steps, pages
-from controller.storage.rows import AnyRow, Values, page_of, rows_of
+from controller.storage.rows import AnyRow, Query, Values, page_of, rows_of
 from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.writer import KeptNote, KeyState, Phase, StreamWriter
@@ -229,17 +229,21 @@ class StoredChange(NamedTuple):
     writers: list[StoredWriter]
 
 
-def changes_since(connection: Connection, since: Mapping[str, int]) -> dict[str, list[StoredChange]]:
-    """The log of each of these streams from a seq on, in one statement; that row itself comes first, unless the log no
-    longer has it. Runs within the caller's transaction."""
-    found: dict[str, list[StoredChange]] = {stream: [] for stream in since}
-    given = given_rows({"stream": stream, "seq": seq} for stream, seq in since.items())
-    for row in connection.execute(_CHANGES_SINCE[connection.dialect.name], given):
-        changes, writers = found[row.stream], decoded(schema.writer_change, row, changes_of)
+def changes_since(database: str, since: Mapping[str, int]) -> Query:
+    """Selects the log of each of these streams from a seq on; that row itself comes first, unless the log no longer has
+    it. `log_of` is what the rows of a stream mean."""
+    return _CHANGES_SINCE[database], given_rows({"stream": stream, "seq": seq} for stream, seq in since.items())
+
+
+def log_of(rows: Iterable[AnyRow]) -> list[StoredChange]:
+    """Raises StoreCorrupt if one is missing, or cannot be read."""
+    changes: list[StoredChange] = []
+    for row in rows:
+        writers = decoded(schema.writer_change, row, changes_of)
         if changes and row.seq != (follows := changes[-1].seq + 1):
             raise corrupt(schema.writer_change, {"stream": row.stream, "seq": follows}, MISSING)
         changes.append(StoredChange(row.seq, row.stamp, writers))
-    return found
+    return changes
 
 
 def _changes_since(given: FromClause) -> Select[Any]:

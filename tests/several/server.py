@@ -170,7 +170,8 @@ class Server:
         there = {each: self._deleted[each] for each in await self._lock_rows(session, subjects)}
         still = [each for each, deleted in there.items() if self._deleted[each] == deleted]
         with self.connection.begin():
-            found = lock_and_look(self.connection, still, {each: known[each] for each in known}, creating)
+            at_once = self.commits % 2 == 1  # either way it is the same
+            found = lock_and_look(self.connection, still, known, creating, at_once=at_once)()
         session.idle_since = asyncio.get_running_loop().time()
         assert found.service is not None
         found.service = found.service._replace(now=self.now())

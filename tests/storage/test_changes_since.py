@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from sqlalchemy import delete, text
@@ -10,11 +10,12 @@ from sqlalchemy import delete, text
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.heads import head_of
-from controller.storage.marks import MarksSince, StoredMarks, marks_since
+from controller.storage.kinds import kind_of
+from controller.storage.marks import MarksSince, StoredMarks, marks_since, since_of
 from controller.storage.news import Known, lock_and_look, look
-from controller.storage.rows import StreamOrigin
+from controller.storage.rows import AnyRow, Query, StreamOrigin
 from controller.storage.subjects import Kind, Subject
-from controller.storage.writer_states import StoredChange, changes_since
+from controller.storage.writer_states import StoredChange, changes_since, log_of
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
@@ -57,12 +58,17 @@ class Streams:
         return self._loaded[name].stream
 
     def changes_since(self, **since: int) -> dict[str, list[StoredChange]]:
-        with self.database.reader.begin():
-            return changes_since(self.database.reader, since)
+        rows = self._rows(changes_since(self.database.reader.dialect.name, since))
+        return {stream: log_of(row for row in rows if row.stream == stream) for stream in since}
 
     def marks_since(self, **since: dict[str, int]) -> dict[str, MarksSince]:
+        rows = self._rows(marks_since(self.database.reader.dialect.name, since))
+        return {stream: since_of(row for row in rows if row.known_stream == stream) for stream in since}
+
+    def _rows(self, query: Query) -> Sequence[AnyRow]:
         with self.database.reader.begin():
-            return marks_since(self.database.reader, since)
+            (rows,) = kind_of(self.database.reader).select_all(self.database.reader, [query])
+        return rows
 
 
 @pytest.fixture
@@ -170,7 +176,7 @@ def test_postgresql_reads_little_more_than_is_lacking_of_many_streams_and_a_long
         known = Known(head._replace(version=head.version - 1), {"": LONG})
         with writer.begin():
             before = writer.execute(text(ROWS_READ)).scalar_one()
-            found = lock_and_look(writer, [subject], {subject: known}, ())
+            found = lock_and_look(writer, [subject], {subject: known}, ())()
             StoredMarks(writer, "a", "").start(LONG)
             read = writer.execute(text(ROWS_READ)).scalar_one() - before
         assert [mark.seq for mark in found.streams["a"].since.marks] == [LONG + 1]

@@ -109,15 +109,19 @@ def test_a_restore_outdates_every_cache_until_the_next_commit(database: Database
         assert compare(database.reader, [S])[S].restored_at is None
 
 
-def test_whoever_locks_sees_what_was_committed_while_it_waited(postgres: Postgres, postgres_url: str) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_whoever_locks_sees_what_was_committed_while_it_waited(
+    postgres: Postgres, postgres_url: str, at_once: bool
+) -> None:
     with open_database(postgres_url) as one, open_database(postgres_url) as other:
         live = stream("s")
         write(one, live)
-        seen: list[int] = []
+        known, seen = {S: live.known}, list[tuple[int, int]]()
 
         def wait_and_look() -> None:
             with transaction(other.writer):
-                seen.append(lock_and_look(other.writer, [S], {}, ()).heads[S].version)
+                found = lock_and_look(other.writer, [S], known, (), at_once=at_once)()
+                seen.append((found.heads[S].version, found.streams["s"].changes[-1].seq))
 
         thread = threading.Thread(target=wait_and_look)
         with transaction(one.writer):
@@ -133,7 +137,7 @@ def test_whoever_locks_sees_what_was_committed_while_it_waited(postgres: Postgre
             live.write(commit)
             write_rows(one.writer, commit)
         thread.join(30)
-        assert seen == [2]
+        assert seen == [(2, 2)]
 
 
 def test_two_that_lock_in_other_orders_never_wait_for_each_other(postgres_url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import delete, update
@@ -11,7 +12,7 @@ from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.heads import new_stamp, start_over
-from controller.storage.news import FOLLOWED_COMMITS, Found, look, was_committed
+from controller.storage.news import FOLLOWED_COMMITS, Found, Known, lock_and_look, look, was_committed
 from controller.storage.save import Commit, write_rows
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import transaction
@@ -22,6 +23,17 @@ from tests.storage.loads import loaded
 from tests.storage.writes import write
 
 S, T, G = Subject(Kind.STREAM, "s"), Subject(Kind.STREAM, "t"), Subject(Kind.GROUP, "g")
+
+
+def looked(database: Database, known: dict[Subject, Known]) -> Found:
+    """What is found: the same before the lock, after it, and in one round trip with it."""
+    found = look(database.reader, known)
+    for at_once in (False, True):
+        with transaction(database.writer) as begun:
+            locked = lock_and_look(database.writer, list(known), known, (), at_once=at_once)()
+            begun.undo()
+        assert locked.service is not None and replace(locked, service=None) == found
+    return found
 
 
 class Two:
@@ -42,7 +54,7 @@ class Two:
         write(self.database, self.writer)
 
     def look(self) -> Found:
-        return look(self.database.reader, {S: self.cache.known})
+        return looked(self.database, {S: self.cache.known})
 
     def catch_up(self) -> None:
         self.cache.take_in(self.look(), 0.0)
@@ -147,13 +159,16 @@ def test_a_cache_is_outdated_by_what_it_cannot_follow(two: Two, what: Callable[[
 
 def test_a_cache_of_a_group_takes_in_its_rows(both_stores: str) -> None:
     with open_database(both_stores) as database:
-        live = group("g")
-        write(database, live)
-        known = {G: live.known}
-        assert not look(database.reader, known).groups
-        write(database, live)
-        found = look(database.reader, known)
-        assert found.groups["g"].head == live.head and not found.outdated
+        live, namesake = group("g"), stream("g")
+        write(database, namesake)
+        note(namesake, 1, "a")
+        write(database, live, namesake)
+        known = {Subject(Kind.STREAM, "g"): namesake.known, G: live.known}
+        assert not looked(database, known).groups
+        note(namesake, 2, "a")
+        write(database, live, namesake)
+        found = looked(database, known)
+        assert found.groups["g"].head == live.head and found.streams["g"].head == namesake.head and not found.outdated
 
 
 def test_a_cache_whose_rows_cannot_be_read_is_outdated_and_others_follow(both_stores: str) -> None:
@@ -167,7 +182,7 @@ def test_a_cache_whose_rows_cannot_be_read_is_outdated_and_others_follow(both_st
         change = schema.writer_change.c
         with database.writer.begin():
             database.writer.execute(update(schema.writer_change).where(change.stream == "s").values(writers="{"))
-        found = look(database.reader, known)
+        found = looked(database, known)
         assert (found.outdated, set(found.streams)) == ({S}, {"t"})
 
 
@@ -222,9 +237,11 @@ def test_whom_marks_leave_out_can_be_read_after_two_controllers_made_them_and_th
     others.stream.exclude("a", 6)
     note(others, 6, "b")
     write(two.database, others)
-    ours.take_in(look(two.database.reader, {S: ours.known}), 0.0)
+    ours.take_in(looked(two.database, {S: ours.known}), 0.0)
     two.note(7, "b")
     newest = ours.chains[""].last_seq
     ours.prune("", newest - 1)
     write(two.database, ours)
+    found = looked(two.database, {S: others.known})
+    assert found.streams["s"].since.first_seqs == {"": newest - 1}
     assert two.loaded().chains[""][newest].excluded == ("a",)
