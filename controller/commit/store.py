@@ -163,9 +163,7 @@ class Store:
                 else:
                     raise
 
-    def _write(
-        self, begun: Transaction | None, commit: Commit, order: CommitOrder, *, at_once: bool = False
-    ) -> None:
+    def _write(self, begun: Transaction | None, commit: Commit, order: CommitOrder, *, at_once: bool = False) -> None:
         begun = Transaction(self._database.writer) if begun is None else begun
         write = partial(write_rows, self._database.writer, commit)
         try:

@@ -89,8 +89,7 @@ def test_what_reads_before_it_writes_is_not_sent_with_its_commit(postgres_url: s
 
     async def write_both(store: Store) -> None:
         for commit in (deletion, drop):
-            await store.lock([S, T], {})
-            await store.commit(commit)
+            await store.transact([S, T], {}, [], lambda _: commit)
         await store.close(1)
 
     with open_database(postgres_url) as database:
