@@ -298,25 +298,24 @@ def test_after_a_portion_that_was_not_applied_none_of_its_request_is(fails: bool
         live, other = store.stream("s"), store.stream("t")
         request, done = Portions(), list[str]()
 
-        def take(name: str, live: LoadedStream, turn: Turn) -> None:
+        def take(name: str, turn: Turn) -> None:
             done.append(name)
             turn.change(live)
 
-        def portion(of: Portions, name: str) -> asyncio.Future[None]:
-            return commits.portion(of, live.subject, step=partial(take, name, live), work=1)
+        def portion(name: str, work: int = 1) -> asyncio.Future[None]:
+            return commits.portion(request, live.subject, step=partial(take, name), work=work)
 
-        step = partial(take, "first", live) if fails else cold  # if it fails, the next waits for another commit
-        first = commits.portion(request, live.subject, step=step, work=FLUSH_NOTES if fails else 1)
-        second, others = portion(request, "second"), portion(Portions(), "other")
-        beside = call(commits, other, 1)
+        # If it fails, the next one waits for another commit.
+        first = portion("first", FLUSH_NOTES) if fails else commits.portion(request, live.subject, step=cold, work=1)
+        second, beside = portion("second"), call(commits, other, 1)
         if fails:
             await store.end(OSError("no room"))
-            store.loaded["s"] = live = made(live.stream)
-        await store.end()
-        await asyncio.wait([first, second, others, beside])
+        else:
+            await store.end()
+        await asyncio.wait([first, second, beside])
         assert isinstance(first.exception(), StoreUnavailable if fails else Cold)
-        assert isinstance(second.exception(), Cold)
-        assert "second" not in done
+        assert isinstance(second.exception(), Cold) and bool(beside.exception()) == fails
+        assert done == (["first"] if fails else [])
 
     run(scene)
 
