@@ -1,10 +1,11 @@
-"""How many durable notes a second one controller takes, beside a bare uvicorn application in the same run.
+"""How many durable notes a second one controller takes, beside a bare uvicorn application and an empty FastAPI endpoint
+in the same run.
 
     python -m benchmarks.notes [--seconds 3] [--rounds 3] [--connections 64]
 
-Every caller has a token. A thousand writers note in one stream, or in ten. The bare application takes the same requests
-and does nothing. Kinds take turns, the first
-round is not counted, and the medians are printed. Machines differ and are shared: the ratios are what to look at, and
+Every caller has a token. A thousand writers note in one stream, or in ten. The bare application and the endpoint, which
+has a pydantic body, take the same requests and do nothing. Kinds take turns, the first round is not counted, and the
+medians are printed. Machines differ and are shared: the ratios are what to look at, and
 that of the CPU time before that of the rate.
 """
 
@@ -21,6 +22,7 @@ import httpx
 from benchmarks.figures import Figure, Report, arguments, run, spread
 from benchmarks.servers import (
     BARE,
+    ENDPOINT,
     Load,
     RunningServer,
     load,
@@ -29,6 +31,7 @@ from benchmarks.servers import (
     scratch,
     serving_bare,
     serving_controller,
+    serving_endpoint,
     stores,
     without_wrk,
 )
@@ -90,7 +93,9 @@ def measure(options: argparse.Namespace) -> Report:
     report = Report()
     with ExitStack() as opened:
         folder = opened.enter_context(scratch())
-        kinds = {BARE: Service(serving_bare(opened), STREAMS, "as-long-as-a-token-of-ours-is-for-the-controllers")}
+        token = "as-long-as-a-token-of-ours-is-for-the-controllers"
+        empty = {BARE: serving_bare(opened), ENDPOINT: serving_endpoint(opened)}
+        kinds = {name: Service(server, STREAMS, token) for name, server in empty.items()}
         for store, database in stores(opened, folder, report.missing, postgres=bool(options.postgres)).items():
             token = new_token(database)
             server = serving_controller(opened, database)
@@ -109,20 +114,23 @@ def measure(options: argparse.Namespace) -> Report:
 
 def show(options: argparse.Namespace, runs: Mapping[str, list[Load]], report: Report) -> None:
     print(f"{options.connections} connections, {options.rounds} runs of {options.seconds} s")
-    print(f"{'':24} {'notes/s':>9} {'lowest–highest':>16} {'of bare':>8} {'CPU µs':>7} {'of bare':>8} {'p50 ms':>7} "
-          f"{'p99 ms':>7}")  # fmt: skip
-    bare = middle(runs[BARE])
+    print(f"{'':26} {'notes/s':>9} {'lowest–highest':>16} {'of bare':>8} {'CPU µs':>7} {'of FastAPI':>10} "
+          f"{'p50 ms':>7} {'p99 ms':>7}")  # fmt: skip
+    bare, endpoint = middle(runs[BARE]), middle(runs[ENDPOINT])
     for kind, taken in runs.items():
         found = middle(taken)
         rate, between = found.per_second, spread([each.per_second for each in taken])
-        print(f"{kind:24} {rate:9,.0f} {between:>16} {rate / bare.per_second:8.0%} {found.cpu_us:7.1f} "
-              f"{bare.cpu_us / found.cpu_us:8.0%} {found.median_ms:7.2f} {found.p99_ms:7.2f}")  # fmt: skip
+        print(f"{kind:26} {rate:9,.0f} {between:>16} {rate / bare.per_second:8.0%} {found.cpu_us:7.1f} "
+              f"{found.cpu_us / endpoint.cpu_us:10.2f} {found.median_ms:7.2f} {found.p99_ms:7.2f}")  # fmt: skip
         if kind == BARE:
+            continue
+        if kind == ENDPOINT:
+            report.figures.append(Figure.of(f"calls of {kind}, a second", rate, BARE, bare.per_second, "a second"))
             continue
         what = f"durable notes, {kind}"
         of_kind = [
             Figure.of(f"{what}, a second", rate, BARE, bare.per_second, "a second", "ratio ≥ 0.18"),
-            Figure.of(f"{what}, CPU of one", found.cpu_us, BARE, bare.cpu_us, "µs"),
+            Figure.of(f"{what}, CPU of one", found.cpu_us, ENDPOINT, endpoint.cpu_us, "µs", "ratio ≤ 1"),
             Figure.of(f"{what}, p99", found.p99_ms, BARE, bare.p99_ms, "ms", "ratio ≤ 5"),
         ]
         report.figures.extend(of_kind)

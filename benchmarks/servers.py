@@ -27,6 +27,7 @@ ROOT: Final = Path(__file__).parents[1]
 CORES: Final = sorted(os.sched_getaffinity(0))
 END_DEADLINE_S: Final = 30
 BARE: Final = "bare uvicorn"
+ENDPOINT: Final = "an empty FastAPI endpoint"
 # As an answer to a note or a question for a window, for clients that read it.
 NOTED: Final = b'{"late":false,"floor":null,"marks":[]}'
 WINDOW: Final = b'{"lower":null,"upper":null,"complete":true,"end_of_stream":false,"mark_seq":null}'
@@ -122,6 +123,10 @@ def serving(opened: ExitStack, *command: str) -> RunningServer:
 
 def serving_bare(opened: ExitStack) -> RunningServer:
     return serving(opened, "-m", "benchmarks.servers")
+
+
+def serving_endpoint(opened: ExitStack) -> RunningServer:
+    return serving(opened, "-m", "benchmarks.endpoint")
 
 
 def serving_controller(opened: ExitStack, database: Path | str) -> RunningServer:
