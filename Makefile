@@ -32,7 +32,7 @@ jars: ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the test
 demo: environment ## Watch an exact watermark beside Spark's own; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo --spark $(KNOBS)
 
-bench: servers environment ## Measure everything beside its ceiling or rival, in 20 minutes; BENCH="--only notes,marks" measures some of it
+bench: servers environment ## Measure everything beside its ceiling or rival, in 23 minutes; BENCH="--only notes,marks" measures some of it
 	$(BIN)/python -m benchmarks $(BENCH)
 
 pictures: servers environment ## Take the pictures of the dashboard in docs/images

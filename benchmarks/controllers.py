@@ -1,11 +1,13 @@
 """Durable notes that two and three controllers of one PostgreSQL take, beside one: with each stream's writers at one of
-them, and at all of them. Then the same with a slow way to PostgreSQL. And how long notes wait that a controller has
-not answered and that are repeated at another one, after the first was killed, or stopped, in the midst of commits.
+them, and at all of them; for few callers and many; beside two busy loops; and with a slow way to PostgreSQL. And how
+long notes wait that a controller has not answered and that are repeated at another one, after the first was killed, or
+stopped, in the midst of commits.
 
-    python -m benchmarks.controllers [--seconds 3] [--rounds 2] [--connections 32] [--delay-ms 5] [--stops 5]
+    python -m benchmarks.controllers [--seconds 3] [--rounds 2] [--few 32] [--many 300] [--delay-ms 5] [--stops 5]
 
 Controllers, PostgreSQL and wrk share all cores, so the rates say less than the CPU time of a note. The slow way is a
-proxy on the loopback interface that holds back what comes, half of the delay in each direction.
+proxy on the loopback interface that holds back what comes, half of the delay in each direction. Kinds take turns, and
+the medians are printed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from benchmarks.figures import Figure, Report, arguments, median, run
+from benchmarks.figures import Figure, Report, arguments, median, number, run
 from benchmarks.notes import NOTES_A_ROUND, make_streams, prefix
 from benchmarks.servers import (
     WITHOUT_POSTGRES,
@@ -41,6 +43,8 @@ from benchmarks.servers import (
 STREAMS: Final = 12  # which two and three controllers can share
 MOST: Final = 3
 AT_ONE, AT_ALL = "each stream at one", "each stream at all"
+FLEETS: Final = [(1, AT_ONE), *((count, how) for count in range(2, MOST + 1) for how in (AT_ONE, AT_ALL))]
+BUSY_LOOPS: Final = 2
 HAMMERING: Final = 8  # callers of the controller that ends
 SCRIPT: Final = """
 local made = 0
@@ -62,6 +66,10 @@ class Noted(NamedTuple):
     per_second: float
     cpu_us: float  # of all controllers, for one note
     p99_ms: float  # of the slowest controller
+
+    @property
+    def shown(self) -> str:
+        return f"{number(self.per_second)} / {number(self.cpu_us)} µs / {number(self.p99_ms)} ms"
 
 
 @contextmanager
@@ -89,19 +97,31 @@ def delayed(port: int, delay_ms: int) -> Iterator[int]:
         thread.join()
 
 
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    """So many processes that only compute meanwhile."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in processes:
+            each.kill()
+            each.wait()
+
+
 def load(
     servers: Sequence[RunningServer], how: str, round_: int, folder: Path, connections: int, seconds: int
 ) -> Noted:
     """Lets a wrk for each controller note as fast as it is answered."""
     count = len(servers)
     commands = []
-    for number, server in enumerate(servers):
-        step, offset = (count, number) if how == AT_ONE else (1, 0)
-        text = SCRIPT.replace("STEP", str(step)).replace("OFFSET", str(offset)).replace("WHOSE", str(number))
+    for place, server in enumerate(servers):
+        step, offset = (count, place) if how == AT_ONE else (1, 0)
+        text = SCRIPT.replace("STEP", str(step)).replace("OFFSET", str(offset)).replace("WHOSE", str(place))
         text = text.replace("PREFIX", prefix(STREAMS))
         text = text.replace("START", str(round_ * NOTES_A_ROUND))
         each = max(1, connections // count)
-        commands.append(asking(server.url, text, folder / f"{number}.lua", each, seconds))
+        commands.append(asking(server.url, text, folder / f"{place}.lua", each, seconds))
     before = sum(each.cpu_s for each in servers)
     running_now = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in commands]
     said = [answers_in(each.communicate()[0]) for each in running_now]
@@ -110,29 +130,30 @@ def load(
     return Noted(sum(each.per_second for each in said), 1e6 * spent / notes, max(each.p99_ms for each in said))
 
 
-def measure_notes(options: argparse.Namespace, database: str, folder: Path, way: str, report: Report) -> None:
-    runs: dict[tuple[int, str], list[Noted]] = {}
+def measure_notes(
+    options: argparse.Namespace, database: str, folder: Path, loads: dict[str, tuple[int, int]], report: Report
+) -> None:
+    """Measures every number of controllers under each of these loads: connections and busy loops, by name."""
+    runs: dict[str, dict[tuple[int, str], list[Noted]]] = {name: {fleet: [] for fleet in FLEETS} for name in loads}
     numbers = iter(range(1, sys.maxsize))
-    for count, how in [(1, AT_ONE), *((count, how) for count in range(2, MOST + 1) for how in (AT_ONE, AT_ALL))]:
+    for count, how in FLEETS * options.rounds:
         with ExitStack() as opened:  # of their own: one that has a stream in memory follows it
             servers = [opened.enter_context(running(*controller_of(database))) for _ in range(count)]
             make_streams(servers[0].url, STREAMS)
-            load(servers, how, next(numbers), folder, options.connections, 1)
-            runs[count, how] = [
-                load(servers, how, next(numbers), folder, options.connections, options.seconds)
-                for _ in range(options.rounds)
-            ]
-    middle = {kind: Noted(*(median(values) for values in zip(*taken, strict=True))) for kind, taken in runs.items()}
-    alone = middle[1, AT_ONE]
-    print(f"\nPostgreSQL{way}: {options.connections} connections, {options.rounds} runs of {options.seconds} s")
-    for (count, how), found in middle.items():
-        print(f"{count}, {how:20} {found.per_second:8,.0f}/s {found.cpu_us:7.1f} µs {found.p99_ms:8.2f} ms (p99)")
-        if count > 1:
-            what = f"{count} controllers on PostgreSQL{way}, {how}"
-            add = report.figures.append
-            add(Figure.of(f"durable notes, {what}", found.per_second, "one controller", alone.per_second, "a second"))
-            add(Figure.of(f"CPU of a note, {what}", found.cpu_us, "one controller", alone.cpu_us, "µs"))
-            add(Figure.of(f"p99 of a note, {what}", found.p99_ms, "one controller", alone.p99_ms, "ms"))
+            load(servers, how, next(numbers), folder, options.many, 1)
+            for name, (connections, loops) in loads.items():
+                with busy_loops(loops):
+                    found = load(servers, how, next(numbers), folder, connections, options.seconds)
+                runs[name][count, how].append(found)
+    for name, taken in runs.items():
+        alone, *several = (Noted(*map(median, zip(*taken[fleet], strict=True))) for fleet in FLEETS)
+        print(f"\nPostgreSQL{name}: {options.rounds} runs of {options.seconds} s")
+        for (count, how), found in zip(FLEETS, (alone, *several), strict=True):
+            print(f"{count}, {how:20} {found.per_second:8,.0f}/s {found.cpu_us:7.1f} µs {found.p99_ms:8.2f} ms (p99)")
+            if count > 1:
+                what = f"{count} controllers on PostgreSQL{name}, {how}: notes a second, CPU of one, p99"
+                ratios = " / ".join(number(each / of_one) for each, of_one in zip(found, alone, strict=True))
+                report.figures.append(Figure(what, found.shown, f"one controller: {alone.shown}", ratios))
 
 
 def until_repeated_elsewhere(database: str, how: signal.Signals) -> float:
@@ -155,7 +176,7 @@ def until_repeated_elsewhere(database: str, how: signal.Signals) -> float:
                     body = unanswered[writer] = {"writer": writer, "time": at, "position": {"0": at}}
                     note(first.url, body)
 
-        threads = [threading.Thread(target=hammer, args=(f"h{number}",)) for number in range(HAMMERING)]
+        threads = [threading.Thread(target=hammer, args=(f"h{each}",)) for each in range(HAMMERING)]
         for each in threads:
             each.start()
         note(second.url, {"writer": "other", "time": 1, "position": {"0": 1}})
@@ -182,10 +203,13 @@ def measure(options: argparse.Namespace) -> Report:
         postgres = running_postgres(opened)
         if postgres is None:
             return Report(missing=[WITHOUT_POSTGRES])
-        measure_notes(options, postgres.new_database(), folder, "", report)
+        loads = {f", {each} connections": (each, 0) for each in (options.few, options.many)}
+        busy = {f", {options.many} connections beside {BUSY_LOOPS} busy loops": (options.many, BUSY_LOOPS)}
+        measure_notes(options, postgres.new_database(), folder, loads | busy, report)
         with delayed(postgres.port, options.delay_ms) as through:
             far = postgres.new_database().replace(f":{postgres.port}/", f":{through}/")
-            measure_notes(options, far, folder, f" {options.delay_ms} ms away", report)
+            away = {f" {options.delay_ms} ms away{name}": each for name, each in loads.items()}
+            measure_notes(options, far, folder, away, report)
         for name, how in (("kill -9", signal.SIGKILL), ("SIGSTOP", signal.SIGSTOP)):
             waited = [until_repeated_elsewhere(postgres.new_database(), how) for _ in range(options.stops)]
             what = f"unanswered notes, repeated at another controller on PostgreSQL after {name} of the first"
@@ -195,7 +219,7 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def main() -> None:
-    parser = arguments(__doc__, seconds=3, rounds=2, connections=32, delay_ms=5, stops=5)
+    parser = arguments(__doc__, seconds=3, rounds=2, few=32, many=300, delay_ms=5, stops=5)
     run(measure, parser.parse_args())
 
 
