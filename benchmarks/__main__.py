@@ -66,7 +66,7 @@ PARTS: Final = (
     Part("marks", 100, "--seconds 1 --rounds 1 --postgres 0"),
     Part("stops", 90, "--writers 100 --many 200 --rounds 1", "--rounds 2"),
     Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1", "--rounds 2"),
-    Part("controllers", 500, None),
+    Part("controllers", 600, None),
     Part("cold", 120, "--streams 50 --together 8 --writers 50"),
     Part("demo", 120, "--rounds 1 --spark 0"),
     Part("disorder", 60, "--rounds 1 --events 60"),
