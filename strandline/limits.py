@@ -20,7 +20,6 @@ STANDINGS_PER_STREAM: Final = 250_000  # writers, each counted once for every ti
 STREAMS_PER_GROUP: Final = 256  # read by one reader group; past it 422 too_many
 PAGE_ENTRIES: Final = 1_000  # the largest `limit` of a list
 PAGE_DEFAULT_ENTRIES: Final = 100  # of a list, for a call without a `limit`
-JSON_DEPTH: Final = 32  # nested objects and lists in a body; past it 400 bad_json
 
 # Waiting
 WAIT_BOUND_MS: Final = 30_000  # the longest `wait_ms`

@@ -1,16 +1,11 @@
-"""Reads bodies within a limit, and strictly.
-
-A name that occurs twice in one object is refused; other JSON readers ignore one of the two.
-"""
+"""Reads bodies within a limit."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from fastapi import Request
@@ -18,12 +13,11 @@ from starlette.types import Receive
 
 from controller.http.callers import check_still_allowed
 from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
-from strandline.limits import BODY_BYTES, JSON_DEPTH
+from strandline.limits import BODY_BYTES
 
-SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is decoded in a thread, or counted against the memory of all
+SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body of notes is counted against the memory of all
 
 Body = TypeVar("Body")
-_STRINGS_AND_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 JSON: Final = b"application/json"
 _SENT_BY_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})  # at least one, with everything that has a body
 _OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
@@ -118,49 +112,17 @@ def _check_media_type(headers: Mapping[bytes, bytes]) -> None:
         raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
 
 
-def well_made(decoder: msgspec.json.Decoder[Body], body: bytes, count_names: Callable[[Body], int]) -> Body | None:
-    """The value of a body if its shape is right; None if that takes a closer check. `count_names` gives the number of
-    names in all objects of a body with this value, if none occurs twice."""
-    try:
-        value = decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    # A colon follows each name. If there are more colons, one is within a string, or a name occurs twice.
-    return value if body.count(b":") == count_names(value) else None
-
-
 def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:
     """The body as a value; raises BadJson, or msgspec.ValidationError for JSON of another shape."""
     try:
-        return decoder.decode(body)
+        try:
+            return decoder.decode(body)
+        except msgspec.ValidationError:
+            json.loads(body)  # what follows the first mistake may be no JSON
+            raise
     except msgspec.ValidationError:
-        check_json(body)
         raise
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadJson(reason=str(error) or "it is nested too deeply") from None
-
-
-def check_json(body: bytes) -> None:
-    """Raises BadJson for a body that is not JSON, is nested too deeply, or has a name twice in one object."""
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            counts = Counter(name for name, _ in pairs)
-            twice = next(name for name, count in counts.items() if count > 1)
-            raise BadJson(reason=f"the name {twice[:80]!r} stands twice in one object")
-        return found
-
-    def no_constant(name: str) -> None:
-        raise BadJson(reason=f"{name} is no JSON")
-
-    if body.count(b"[") + body.count(b"{") > JSON_DEPTH:  # otherwise no bracket needs a check
-        depth = 0
-        for found in _STRINGS_AND_BRACKETS.finditer(body):
-            depth += (found[0] in b"[{") - (found[0] in b"]}")
-            if depth > JSON_DEPTH:
-                raise BadJson(reason=f"it is nested more than {JSON_DEPTH} deep")
-    try:
-        json.loads(body, object_pairs_hook=once, parse_constant=no_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise BadJson(reason="it is nested too deeply") from None
+    except ValueError as error:
         raise BadJson(reason=str(error)) from None

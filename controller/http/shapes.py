@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from controller.http.bodies import Strict
 from controller.http.body_errors import body_error
 from controller.http.callers import Over, Permission
-from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_call
+from controller.http.request_bodies import decode, read_call
 from controller.http.responses import JsonAnswer, to_json
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
 from strandline.wire.problems import MEDIA_TYPE
@@ -60,22 +60,12 @@ class JsonBody(Generic[Body]):
 
     async def read(self, request: Request) -> Body:
         body = await read_call(request)
-        return self.empty if not body and self.empty is not None else await self.value_of(request, body)
-
-    async def value_of(self, request: Request, body: bytes) -> Body:
-        """The value of a body that was read."""
-        if len(body) <= SMALL_BODY_BYTES:
-            return self._decoded(body)
-        bodies: BodiesRead = request.app.state.bodies
-        return await bodies.read_closely(self._decoded, body)
-
-    def _decoded(self, body: bytes) -> Body:
+        if not body and self.empty is not None:
+            return self.empty
         try:
-            value = decode(decoder_of(self.shape), body)
+            return decode(decoder_of(self.shape), body)
         except msgspec.ValidationError as error:
             raise body_error(self.wrong, error, body) from None
-        check_json(body)
-        return value
 
 
 def sent(

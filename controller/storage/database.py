@@ -20,7 +20,7 @@ from controller.storage.transaction import refusing, transaction
 
 @dataclass(slots=True)
 class Database:
-    """An open store. `writer` is for the one flusher, `reader` for everything that only reads.
+    """An open store. `writer` is for commits, `reader` for everything that only reads.
 
     Each long read gets a connection of its own from `reading`.
     """

@@ -19,7 +19,7 @@ from controller.storage.database import Database, open_database
 from controller.storage.diagnosis import StoreTrouble
 from controller.storage.heads import lock, new_stamp
 from controller.storage.kinds import kind_of
-from controller.storage.news import lock_and_look, look, was_committed
+from controller.storage.news import Found, lock_and_look, look, was_committed
 from controller.storage.save import Commit, write_rows
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import CommitUnknown, Transaction, transaction
@@ -87,9 +87,12 @@ def test_what_reads_before_it_writes_is_not_sent_with_its_commit(postgres_url: s
     deletion.delete(Kind.STREAM, "s", 5)
     drop.dropped.append(("t", "0"))
 
+    def committed(commit: Commit, _: Found) -> Commit:
+        return commit
+
     async def write_both(store: Store) -> None:
         for commit in (deletion, drop):
-            await store.transact([S, T], {}, [], lambda _: commit)
+            await store.transact([S, T], {}, [], partial(committed, commit))
         await store.close(1)
 
     with open_database(postgres_url) as database:

@@ -11,7 +11,6 @@ from controller.controller import Controller
 from controller.http.bodies import EvaluateBody, WindowBody
 from controller.http.callers import permit
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Seen, Served
-from controller.http.request_bodies import read_call, well_made
 from controller.http.responses import answer, around, mark_or_null
 from controller.http.shapes import STREAM, JsonBody, sent, shaped_router, taking
 from controller.http.versions import SEEN_HEADER, VERSIONED, catch_up, seen_by, versioned
@@ -19,7 +18,6 @@ from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidNote
 from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS, WAIT_BOUND_MS
-from strandline.wire.shapes import decoder_of
 from strandline.wire.streams import (
     EvaluatedReply,
     MarksAt,
@@ -31,7 +29,6 @@ from strandline.wire.streams import (
 )
 
 router = shaped_router("marks", prefix="/v1/streams/{stream}")
-_window_body = decoder_of(WindowBody)
 _BODY: Final = JsonBody(WindowBody, InvalidNote)
 
 
@@ -44,18 +41,13 @@ _BODY: Final = JsonBody(WindowBody, InvalidNote)
 )
 async def time_window(request: Request) -> Annotated[Response, WindowReply]:
     controller: Controller = request.app.state.controller
-    body = await read_call(request)
-    asked = well_made(_window_body, body, _count_names) or await _BODY.value_of(request, body)
+    asked = await _BODY.read(request)
     key = DEFAULT_KEY if asked.key is UNSET else asked.key
     meant = None if asked.identity is UNSET else asked.identity
     stream = request.path_params["stream"]
     await catch_up(controller, stream, seen_by(request))
     window, identity = await controller.reading.window_of(stream, key, asked.position, meant)
     return versioned(answer(window_reply(window, identity)), controller, stream)
-
-
-def _count_names(asked: WindowBody) -> int:
-    return 1 + len(asked.position) + (asked.key is not UNSET) + (asked.identity is not UNSET)
 
 
 @router.get(
