@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
-from controller.commit.deletion import Deletion
 from controller.commit.freshness import Freshness
-from controller.commit.loop import Cached, Cold, CommitLoop, Result, Turn
+from controller.commit.item import Item
+from controller.commit.loop import Cold, CommitLoop, Locked, Result
 from controller.storage.subjects import Kind, Subject
 from strandline.errors import StoreCorrupt, StreamLoading, UnknownGroup, UnknownStream
 from strandline.names import check_name
@@ -19,23 +19,17 @@ from strandline.names import check_name
 NEARLY_FRESH_S: Final = 0.5  # what was compared this recently may be locked without another look
 
 
-class Ending(Cached, Protocol):
-    """An item of a cache."""
-
-    ending: asyncio.Future[None] | None  # set while its deletion is not durable
+Kept = TypeVar("Kept", bound=Item)
 
 
-Item = TypeVar("Item", bound=Ending)
-
-
-class Cache(Generic[Item]):
+class Cache(Generic[Kept]):
     """Holds each item at most once. A caller must not keep an item across an `await`, but find it again. Only a step
     may change it."""
 
     def __init__(
         self,
         kind: Kind,
-        load: Callable[[str], Awaitable[Item | None]],
+        load: Callable[[str], Awaitable[Kept | None]],
         commits: CommitLoop,
         freshness: Freshness,
         wait_ms: int | None = None,
@@ -46,7 +40,7 @@ class Cache(Generic[Item]):
         self._load = load
         self._commits = commits
         self._freshness = freshness
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, Kept] = {}
         self._loading: dict[str, asyncio.Task[bool]] = {}
         commits.serve(kind, self)
 
@@ -55,23 +49,23 @@ class Cache(Generic[Item]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def items(self) -> list[Item]:
+    def items(self) -> list[Kept]:
         """All items that are neither discarded nor being deleted."""
         return [item for item in self._items.values() if not item.discarded and item.ending is None]
 
-    def find_loaded(self, name: str) -> Item | None:
+    def find_loaded(self, name: str) -> Kept | None:
         """The item if it is in memory; never waits."""
         item = self._items.get(name)
         return item if item is not None and not item.discarded and item.ending is None else None
 
-    async def get(self, name: str, wait_ms: int | None = None) -> Item:
+    async def get(self, name: str, wait_ms: int | None = None) -> Kept:
         """The item, loaded if necessary; raises UnknownStream or UnknownGroup, and what `find` raises."""
         found = self.find_loaded(name) or await self.find(name, wait_ms)
         if found is None:
             raise UnknownStream(stream=name) if self._kind is Kind.STREAM else UnknownGroup(group=name)
         return found
 
-    async def find(self, name: str, wait_ms: int | None = None) -> Item | None:
+    async def find(self, name: str, wait_ms: int | None = None) -> Kept | None:
         """The item, loaded if necessary; None if the store has none. The result is valid until the next `await`.
 
         Raises StreamLoading if that takes longer than `wait_ms`, by default longer than any caller waits. Then, or if
@@ -110,7 +104,7 @@ class Cache(Generic[Item]):
         if not task.cancelled():
             task.exception()  # marks it as retrieved, even if nobody waits
 
-    async def _fetch(self, name: str, before: Item | None) -> bool:
+    async def _fetch(self, name: str, before: Kept | None) -> bool:
         """Loads the item that replaces `before`, unless another one has replaced it meanwhile. Returns whether the
         store has none."""
         item = await self._load(name)
@@ -125,32 +119,33 @@ class Cache(Generic[Item]):
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    async def change(self, name: str, step: Callable[[Item, Turn], Result]) -> Result:
+    async def change(self, name: str, step: Callable[[Kept, Locked], Result]) -> Result:
         """Takes a step with an item as the store has it, and returns its result when all that it changed is durable.
 
-        The step tells the turn what it changes. Raises what `get`, `CommitLoop.call` and the step raise.
+        The step says what it has changed. Raises what `get`, `CommitLoop.call` and the step raise.
         """
         subject = Subject(self._kind, name)
         while True:
-            item = await self.get(name) if (loaded := self.find_loaded(name)) is None else loaded
+            item = self.find_loaded(name) or await self.get(name)
             if not self._freshness.is_fresh(item, NEARLY_FRESH_S):
                 await self._freshness.compare([subject])  # so that little is left to be taken in under the lock
             with suppress(Cold):
-                return await self._commits.call(subject, step=lambda turn: step(turn.item(self, subject), turn))
+                return await self._commits.call(subject, step=lambda locked: step(locked.item(self, subject), locked))
 
-    def change_soon(self, name: str, step: Callable[[Item, Turn], None]) -> asyncio.Future[None]:
+    def change_soon(self, name: str, step: Callable[[Kept, Locked], None]) -> asyncio.Future[None]:
         """The same of an item that is in memory, if it still is, and without waiting for it."""
         subject = Subject(self._kind, name)
-        return self._commits.soon(subject, step=lambda turn: step(turn.item(self, subject), turn))
+        return self._commits.soon(subject, step=lambda locked: step(locked.item(self, subject), locked))
 
-    async def create(self, name: str, step: Callable[[Item | None, int, Turn], tuple[Item, Result]]) -> Result:
+    async def create(self, name: str, step: Callable[[Kept | None, int, Locked], tuple[Kept, Result]]) -> Result:
         """Takes a step with the item of a name if there is one. If not, the step makes one that gives out greater
         epochs than the given one. It returns the item with its result."""
         subject = Subject(self._kind, name)
 
-        def take(turn: Turn) -> Result:
-            found = turn.item(self, subject) if turn.exists(subject) or self.find_loaded(name) is not None else None
-            self._items[name], result = step(found, turn.epochs(subject), turn)
+        def take(locked: Locked) -> Result:
+            there = subject in locked.found.heads or self.find_loaded(name) is not None
+            found = locked.item(self, subject) if there else None
+            self._items[name], result = step(found, locked.found.epochs.get(subject, 0), locked)
             return result
 
         while True:
@@ -158,17 +153,17 @@ class Cache(Generic[Item]):
             with suppress(Cold):
                 return await self._commits.call(subject, step=take, creates=True)
 
-    async def delete(self, name: str) -> Item | None:
+    async def delete(self, name: str) -> Kept | None:
         """Deletes an item, also if its rows cannot be read: then returns None."""
 
-        def end(item: Item, turn: Turn) -> Item:
-            item.ending = turn.over
-            turn.change(item)
+        def end(item: Kept, locked: Locked) -> Kept:
+            item.ending = locked.over
+            locked.change(item)
             return item
 
+        subject = Subject(self._kind, name)
         try:
             return await self.change(name, end)
-        except StoreCorrupt:
-            subject = Subject(self._kind, name)
-            await self._commits.call(subject, step=lambda turn: turn.change(Deletion(subject, turn.now)))
+        except StoreCorrupt:  # the clock's time is more than any number of registrations: no epoch is given out twice
+            await self._commits.call(subject, step=lambda locked: locked.commit.delete(*subject, locked.now))
             return None

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from controller.commit.loop import Cached, CommitLoop
+from controller.commit.item import Item
+from controller.commit.loop import CommitLoop
 from controller.commit.store import Store
 from controller.storage.news import Known, look
 from controller.storage.subjects import Subject
@@ -30,7 +31,7 @@ class Freshness:
         self._answer: asyncio.Future[None] | None = None  # to those
         self._looking: asyncio.Task[None] | None = None
 
-    def is_fresh(self, cached: Cached, within_s: float | None = None) -> bool:
+    def is_fresh(self, cached: Item, within_s: float | None = None) -> bool:
         """Whether a cache is as new as the store was so many seconds ago, by default FRESH_S: nobody else writes the
         store, or it was compared since."""
         bound = FRESH_S if within_s is None else within_s
@@ -89,7 +90,7 @@ class Freshness:
         known: dict[Subject, Known] = {}
         under_way: dict[Subject, asyncio.Future[None]] = {}
         for subject in asked:
-            commit, cached = self._commits.under_way(subject), self._commits.cached(subject)
+            commit, cached = self._commits.under_way(subject), self._commits.loaded(subject)
             if commit is not None:
                 under_way[subject] = commit
             elif cached is not None:
@@ -98,7 +99,7 @@ class Freshness:
             began = asyncio.get_running_loop().time()
             found = await self._store.read(look, known)
             for subject, before in known.items():
-                commit, cached = self._commits.under_way(subject), self._commits.cached(subject)
+                commit, cached = self._commits.under_way(subject), self._commits.loaded(subject)
                 if commit is not None:
                     under_way[subject] = commit
                 elif cached is not None and cached.head is before.head:  # else it is newer by now

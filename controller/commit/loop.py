@@ -5,18 +5,17 @@
 
 Nobody owns a stream or a reader group: memory is a cache of the store. A call is about some of them, its subjects, and
 has a step, which changes them in memory. The loop takes the calls that wait, and locks the heads of their subjects in
-one transaction. Then it takes in what other controllers have written since, applies one step after the other without
-waiting in between, writes what they changed, commits, and answers all. What a step may change it finds in the turn and
+one transaction. Then it takes in what other controllers have written since, takes one step after the other without
+waiting in between, writes what they changed, commits, and answers all. What a step may change it finds in `Locked`, and
 only there. Calls that come while the loop waits for its locks are applied with the others if their subjects are locked.
 
 A step that finds a subject not in memory, or other than it is locked, raises Cold: its caller loads it, outside of any
-lock, and calls again. Requests with many notes wait behind all others, a portion of each in turn, as far as there is
-room.
+lock, and calls again. Requests with many notes wait behind all others, a portion of each, as far as there is room.
 
-If a commit fails, memory is ahead of the store: what was changed is discarded, and the calls of the turn raise
-StoreUnavailable. Those that came later are not affected. If COMMIT was sent and not answered, the next lock of the same
-rows shows by its stamp whether it was carried out; only if that cannot be found out in time the calls raise
-StoreUndecided. A refusal is told after the commit too: it rests on what that makes durable.
+If a commit fails, memory is ahead of the store: what was changed is discarded, and its calls raise StoreUnavailable.
+Those that came later are not affected. If COMMIT was sent and not answered, the next lock of the same rows shows by its
+stamp whether it was carried out; only if that cannot be found out in time the calls raise StoreUndecided. A refusal is
+told after the commit too: it rests on what that makes durable.
 """
 
 from __future__ import annotations
@@ -24,16 +23,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextvars import copy_context
+from collections.abc import Callable, Iterable
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from controller.clock import Clock
 from controller.commit.health import StoreHealth
+from controller.commit.item import Item
+from controller.commit.store import Store
 from controller.limits import DEFAULT_LIMITS
 from controller.storage.diagnosis import diagnose
-from controller.storage.heads import Head, Service, new_stamp
+from controller.storage.heads import Service, new_stamp
 from controller.storage.news import Found, Known
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
@@ -46,218 +48,73 @@ TURNS_TO_JOIN: Final = 3
 FLUSH_NOTES: Final = 512  # of work in one commit; further portions of requests with many notes wait for the next
 FLUSH_NOTES_BESIDE: Final = 256  # the same beside calls that came alone
 UNAWAITED_CALLS: Final = 256  # for which nobody waits, in one commit
-
 STOPPED: Final = "the controller has stopped"
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+Kept = TypeVar("Kept", bound=Item)
+Found_ = TypeVar("Found_", bound=Item, covariant=True)
 
 
 class Cold(Exception):
     """What a call is about is not in memory, or not as it is locked: its caller loads it, and calls again."""
 
 
-class Unwritten(Protocol):
-    """Something in memory that is ahead of the store until it is written: a stream or a reader group."""
-
-    @property
-    def subject(self) -> Subject:
-        """Its kind and name."""
-
-    @property
-    def discarded(self) -> bool:
-        """Whether it is no longer equal to the store: then it is not written."""
-
-    def write(self, commit: Commit) -> Callable[[], None]:
-        """Adds its changes to a commit; returns what to call once they are durable."""
-
-    def discard(self) -> None:
-        """Marks it as no longer equal to the store: its changes are not durable and never will be."""
-
-
-class Cached(Unwritten, Protocol):
-    """The same while it is in memory."""
-
-    head: Head  # as of when it was last equal to the store
-    compared_at: float  # when that was, by the event loop's clock
-
-    @property
-    def known(self) -> Known:
-        """What it has of the store."""
-
-    def take_in(self, found: Found, began: float) -> None:
-        """Takes in what others have written since, as it was found at a moment or later; discards itself where that
-        cannot be. Nothing of its own may be unwritten."""
-
-    def begin_anew(self) -> bool:
-        """After a restore of the store it fences everybody. Returns whether that has changed it."""
-
-
-Item = TypeVar("Item", bound=Cached)
-Kept = TypeVar("Kept", bound=Cached, covariant=True)
-
-
-class Caches(Protocol[Kept]):
+class Memory(Protocol[Found_]):
     """What is in memory of a kind."""
 
-    def find_loaded(self, name: str) -> Kept | None:
+    def find_loaded(self, name: str) -> Found_ | None:
         """The item if it is in memory."""
 
 
-class Transactions(Protocol):
-    """The store, as the loop uses it."""
+class Locked:
+    """What is locked for the calls of one commit. A step finds in it what it may change, and must not keep that."""
 
-    async def transact(
-        self,
-        subjects: Collection[Subject],
-        known: Mapping[Subject, Known],
-        creating: Collection[Subject],
-        apply: Callable[[Found], Commit | None],
-    ) -> None:
-        """Locks the subjects, has what was found applied in the event loop's thread, writes what that returns, and
-        commits."""
+    __slots__ = ("applied", "calls", "changed", "commit", "found", "items", "now", "over", "spoiled", "written")
 
-    async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
-        """Whether the commit with this stamp became durable."""
-
-
-class Waiting(Protocol):
-    """A call, whatever it returns."""
-
-    subjects: tuple[Subject, ...]
-    creates: bool
-    work: int
-    left: Callable[[], bool]  # whether its caller has left
-
-    def apply(self, turn: Turn) -> None:
-        """Takes its step. Raises only what is a bug."""
-
-    def tell(self, failure: Exception | None = None) -> None:
-        """Tells the caller what came of it, or why nothing of the turn became durable."""
-
-
-class Turn:
-    """The calls that are applied together, and what is locked for them. A step finds in it what it may change, and must
-    not keep that."""
-
-    __slots__ = (
-        "applied",
-        "calls",
-        "changed",
-        "commit",
-        "creating",
-        "found",
-        "now",
-        "over",
-        "spoiled",
-        "subjects",
-        "written",
-    )
-
-    def __init__(self, calls: list[Waiting], over: asyncio.Future[None]) -> None:
+    def __init__(self, calls: list[Call]) -> None:
         self.calls = calls
-        self.subjects: dict[Subject, Cached | None] = {}  # and what was in memory before they were locked
-        self.creating: list[Subject] = []
-        for call in calls:
-            self.subjects.update(dict.fromkeys(call.subjects))
-            if call.creates:
-                self.creating += call.subjects
+        self.items: dict[Subject, Item | None] = {}  # what was in memory of the subjects when they were locked
         self.found = Found({})
         self.now = 0  # the clock's time, once everything is locked
         self.applied = 0  # of the calls
-        self.changed: dict[Subject, Unwritten] = {}
+        self.changed: dict[Subject, Item] = {}
         self.spoiled: set[Subject] = set()  # by a bug, which leaves open what a step has changed: nothing is written
         self.commit = Commit(new_stamp())
-        self.written: list[tuple[Unwritten, Callable[[], None]]] = []  # and how it is published
-        self.over = over  # done when what was changed is durable, or failed
+        self.written: list[tuple[Item, Callable[[], None]]] = []  # and how it is published
+        # Done when what was changed is durable, or has failed. Wait for it, but do not await it: many do.
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def item(self, caches: Caches[Item], subject: Subject) -> Item:
+    def item(self, memory: Memory[Kept], subject: Subject) -> Kept:
         """A subject of the call, as it is locked or changed since. Raises Cold."""
-        item, head = caches.find_loaded(subject.name), self.found.heads.get(subject)
-        # What was created in this turn has no head that is stored.
+        item, head = memory.find_loaded(subject.name), self.found.heads.get(subject)
+        # What was created for this commit has no head that is stored.
         if item is None or (item.head is not head and item.head.differs(head) and subject not in self.changed):
             raise Cold
         return item
 
-    def exists(self, subject: Subject) -> bool:
-        """Whether the store has what is to be created."""
-        return subject in self.found.heads
-
-    def epochs(self, subject: Subject) -> int:
-        """The greatest epoch that earlier ones of a name gave out which is to be created."""
-        return self.found.epochs.get(subject, 0)
-
-    def change(self, item: Unwritten) -> None:
-        """Has what a step changed written with this turn."""
+    def change(self, item: Item) -> None:
+        """Has what a step changed written."""
         self.changed[item.subject] = item
 
 
-Step: TypeAlias = Callable[[Turn], Result]  # never waits; raises what is refused
+Step: TypeAlias = Callable[[Locked], Result]  # never waits; raises what is refused
 
 
-class Portions:
-    """A request with many calls: they are applied in their order, in turns with those of other requests. After one that
-    was not applied, none is."""
-
-    def __init__(self) -> None:
-        self.calls: deque[Waiting] = deque()
-        self.broken = False
-
-
-class Call(Generic[Result]):
+@dataclass(eq=False, slots=True)
+class Call:
     """A step, and who waits for it."""
 
-    __slots__ = ("_context", "_error", "_request", "_result", "_step", "creates", "done", "left", "subjects", "work")
-
-    def __init__(
-        self,
-        subjects: tuple[Subject, ...],
-        step: Step[Result],
-        *,
-        creates: bool = False,
-        request: Portions | None = None,
-        work: int = 1,
-    ) -> None:
-        self.subjects = subjects
-        self.creates = creates
-        self.work = work
-        self.done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self.left: Callable[[], bool] = self.done.done
-        self._step = step
-        self._request = request
-        self._context = copy_context()
-        self._error: Exception | None = None
-        self._result: Result
-
-    def apply(self, turn: Turn) -> None:
-        try:
-            if self._request is not None and self._request.broken:
-                raise Cold
-            self._result = self._context.run(self._step, turn)
-        except (Cold, Refused) as error:
-            self._error = error.with_traceback(None)
-            self._break(isinstance(error, Cold))
-        except Exception as bug:
-            self._error = bug
-            self._break(True)
-            raise
-
-    def tell(self, failure: Exception | None = None) -> None:
-        self._break(failure is not None)
-        error = self._error
-        if failure is not None and (error is None or isinstance(error, Refused)):
-            error = failure
-        if self.done.done():
-            return
-        if error is None:
-            self.done.set_result(self._result)
-        else:
-            self.done.set_exception(error)
-
-    def _break(self, broken: bool) -> None:
-        if broken and self._request is not None:
-            self._request.broken = True
+    subjects: tuple[Subject, ...]
+    take: Callable[[Locked], Callable[[], None]]  # takes the step, and returns what tells its result
+    left: Callable[[], bool]  # whether the caller has left
+    fail: Callable[[Exception], None]
+    creates: bool
+    work: int  # in notes of one key
+    context: Context = field(default_factory=copy_context)
+    tell: Callable[[], None] | None = None  # once it is applied
+    error: Exception | None = None  # the same
 
 
 class CommitLoop:
@@ -265,7 +122,7 @@ class CommitLoop:
 
     def __init__(
         self,
-        store: Transactions,
+        store: Store,
         clock: Clock,
         follow: Callable[[Service], None],
         *,
@@ -278,18 +135,18 @@ class CommitLoop:
         self._follow = follow
         self.limit = waiting_calls
         self._health = health if health is not None else StoreHealth()
-        self._caches: dict[Kind, Caches[Cached]] = {}
-        self._calls: list[Waiting] = []
-        self._unawaited: deque[Waiting] = deque()
-        self._requests: deque[Portions] = deque()  # of which portions wait
+        self._memory: dict[Kind, Memory[Item]] = {}
+        self._calls: deque[Call] = deque()
+        self._portions: deque[Call] = deque()
+        self._unawaited: deque[Call] = deque()
         self._wanted = asyncio.Event()
-        self._turn: Turn | None = None  # under way
+        self._locked: Locked | None = None  # by the commit that is under way, or will be
         self._task: asyncio.Task[None] | None = None
         self._ended = False
 
-    def serve(self, kind: Kind, caches: Caches[Cached]) -> None:
+    def serve(self, kind: Kind, memory: Memory[Item]) -> None:
         """From now on this is what is in memory of a kind."""
-        self._caches[kind] = caches
+        self._memory[kind] = memory
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="commits")
@@ -298,11 +155,11 @@ class CommitLoop:
         """Commits what is waiting, then ends. Returns whether it did in time."""
         settled = asyncio.create_task(self.settled())
         await asyncio.wait([settled], timeout=seconds)
-        tasks = [task for task in (settled, self._task) if task is not None]
         written = settled.done()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in (settled, self._task):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         return written and self._health.up
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -315,58 +172,63 @@ class CommitLoop:
         """
         if len(self._calls) >= self.limit:
             raise Overloaded(waiting=len(self._calls), limit=self.limit)
-        call = Call(subjects, step, creates=creates)
-        self._calls.append(call)
-        return self._want(call)
+        return self._want(self._calls, subjects, step, creates)
 
-    def portion(self, request: Portions, *subjects: Subject, step: Step[Result], work: int) -> asyncio.Future[Result]:
-        """The same of a portion of a request with many calls. `work` counts in notes of one key."""
-        call = Call(subjects, step, request=request, work=work)
-        if not request.calls:
-            self._requests.append(request)
-        request.calls.append(call)
-        return self._want(call)
+    def portion(self, *subjects: Subject, step: Step[Result], work: int) -> asyncio.Future[Result]:
+        """The same of a portion of a request with many notes. `work` counts in notes of one key."""
+        return self._want(self._portions, subjects, step, work=work)
 
     def soon(self, *subjects: Subject, step: Step[Result]) -> asyncio.Future[Result]:
         """The same where nobody waits for it."""
-        call = Call(subjects, step)
-        call.done.add_done_callback(_log_bug)
-        self._unawaited.append(call)
-        return self._want(call)
+        done = self._want(self._unawaited, subjects, step)
+        done.add_done_callback(_log_bug)
+        return done
 
-    def _want(self, call: Call[Result]) -> asyncio.Future[Result]:
+    def _want(
+        self,
+        queue: deque[Call],
+        subjects: tuple[Subject, ...],
+        step: Step[Result],
+        creates: bool = False,
+        work: int = 1,
+    ) -> asyncio.Future[Result]:
         if self._ended:
             raise StoreUnavailable(reason=STOPPED)
+        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+        def take(locked: Locked) -> Callable[[], None]:
+            return partial(done.set_result, step(locked))
+
+        queue.append(Call(subjects, take, done.done, done.set_exception, creates, work))
         self._wanted.set()
-        return call.done
+        return done
 
     @property
     def waiting(self) -> int:
-        """The number of calls that wait for the next turn."""
+        """The number of calls that wait for the next commit."""
         return len(self._calls)
 
-    def cached(self, subject: Subject) -> Cached | None:
+    def loaded(self, subject: Subject) -> Item | None:
         """What is in memory of a stream or a group."""
-        return self._caches[subject.kind].find_loaded(subject.name)
+        return self._memory[subject.kind].find_loaded(subject.name)
 
     def under_way(self, subject: Subject) -> asyncio.Future[None] | None:
-        """Done when the turn of calls about it that is under way is over, and what they changed is durable; it raises
-        why that has failed. None without one."""
-        turn = self._turn
-        return turn.over if turn is not None and subject in turn.subjects else None
+        """Done when the commit about it is over that is under way, and raises why it has failed; None without one. Wait
+        for it, but do not await it."""
+        locked = self._locked
+        return locked.over if locked is not None and subject in locked.items else None
 
     async def over(self, subject: Subject) -> None:
         """Returns when that is over; raises why it has failed."""
-        under_way = self.under_way(subject)
-        if under_way is not None:
-            await asyncio.wait([under_way])  # others wait for it too: who leaves must not cancel it
+        if (under_way := self.under_way(subject)) is not None:
+            await asyncio.wait([under_way])
             under_way.result()
 
     async def settled(self) -> None:
         """Returns when everything that waits now is durable, or has failed."""
-        while self._turn is not None or self._wanted.is_set():
-            if self._turn is not None:
-                await asyncio.wait([self._turn.over])
+        while self._locked is not None or self._wanted.is_set():
+            if self._locked is not None:
+                await asyncio.wait([self._locked.over])
             await asyncio.sleep(0)
 
     # -- the loop ------------------------------------------------------------------------------------------------
@@ -377,131 +239,149 @@ class CommitLoop:
                 await self._wanted.wait()
                 for _ in range(TURNS_TO_JOIN):
                     await asyncio.sleep(0)
-                self._turn = Turn(self._take(), asyncio.get_running_loop().create_future())
-                if self._turn.calls:
-                    await self._commit(self._turn)
-                self._turn = None
-        finally:  # nothing is applied any more
+                if calls := self._taken():
+                    self._locked = Locked(calls)
+                    await self._commit(self._locked)
+                    self._locked = None
+        finally:
             self._ended = True
-            portions = [call for request in self._requests for call in request.calls]
-            for call in (*self._calls, *self._unawaited, *portions):
-                call.tell(StoreUnavailable(reason=STOPPED))
+            for call in (*self._calls, *self._portions, *self._unawaited):
+                if not call.left():
+                    call.fail(StoreUnavailable(reason=STOPPED))
 
-    def _take(self) -> list[Waiting]:
-        """The calls of the next turn: all that came alone, and some of the others."""
-        calls, self._calls = self._calls, []
+    def _taken(self) -> list[Call]:
+        """The calls of the next commit: all that came alone, and some of the others."""
+        calls = list(self._calls)
         room = FLUSH_NOTES_BESIDE if calls else FLUSH_NOTES
+        self._calls.clear()
+        while self._portions and room > 0:
+            calls.append(portion := self._portions.popleft())
+            room -= portion.work
         for _ in range(min(UNAWAITED_CALLS, len(self._unawaited))):
             calls.append(self._unawaited.popleft())
-        while self._requests and room > 0:
-            request = self._requests.popleft()
-            call = request.calls.popleft()
-            if request.calls:
-                self._requests.append(request)
-            if not call.left():
-                calls.append(call)
-                room -= call.work
-        if not self._unawaited and not self._requests:
+        if not self._portions and not self._unawaited:
             self._wanted.clear()
         return calls
 
-    async def _commit(self, turn: Turn) -> None:
-        began, known = self._health.begin(), dict[Subject, Known]()
-        for subject in turn.subjects:
-            turn.subjects[subject] = cached = self.cached(subject)
-            if cached is not None:
-                known[subject] = cached.known
-        apply = partial(self._apply, turn, asyncio.get_running_loop().time())
+    async def _commit(self, locked: Locked) -> None:
+        began, known, creating = self._health.begin(), dict[Subject, Known](), list[Subject]()
+        for call in locked.calls:
+            if call.creates:
+                creating += call.subjects
+            for subject in call.subjects:
+                if subject not in locked.items:
+                    item = locked.items[subject] = self.loaded(subject)
+                    if item is not None:
+                        known[subject] = item.known
         error: Exception | None = None
         durable: bool | None = True
         try:
-            await self._store.transact(turn.subjects.keys(), known, turn.creating, apply)
+            apply = partial(self._apply, locked, asyncio.get_running_loop().time())
+            await self._store.transact(locked.items.keys(), known, creating, apply)
         except asyncio.CancelledError:
-            self._answer(turn, StoreUndecided(reason=STOPPED) if turn.written else StoreUnavailable(reason=STOPPED))
+            _answer(locked, StoreUndecided(reason=STOPPED) if locked.written else StoreUnavailable(reason=STOPPED))
             raise
         except CommitUnknown as unknown:
-            error, durable = unknown, await self._store.outcome(turn.commit.versions, turn.commit.stamp)
+            error, durable = unknown, await self._store.outcome(locked.commit.versions, locked.commit.stamp)
         except Exception as failed:
             error, durable = failed, False
         if error is None:
-            _publish(turn)
+            _publish(locked)
         else:
-            for each in turn.changed.values():
+            for each in locked.changed.values():
                 each.discard()
         if durable:
-            self._health.committed(began, len(turn.calls) if turn.written else 0)
-            self._answer(turn, None)
+            self._health.committed(began, len(locked.calls) if locked.written else 0)
+            _answer(locked, None)
         else:
             assert error is not None
-            self._health.failed("commit", error, len(turn.calls), began)
+            self._health.failed("commit", error, len(locked.calls), began)
             reason = diagnose(error).reason
-            self._answer(turn, StoreUndecided(reason=reason) if durable is None else StoreUnavailable(reason=reason))
+            _answer(locked, StoreUndecided(reason=reason) if durable is None else StoreUnavailable(reason=reason))
 
-    def _apply(self, turn: Turn, began: float, found: Found) -> Commit | None:
-        """Applies the calls of a turn, whose subjects were found so at a moment or later. Returns what to write."""
-        turn.found = found
+    def _apply(self, locked: Locked, began: float, found: Found) -> Commit | None:
+        """Takes the steps, with what was found of their subjects at a moment or later. Returns what to write."""
+        locked.found = found
         if found.service is not None:
             self._follow(found.service)
-        turn.now = self._clock.now()
-        for subject, cached in turn.subjects.items():
-            if cached is None or cached.discarded:
+        locked.now = self._clock.now()
+        for item in locked.items.values():
+            if item is not None and not item.discarded:
+                _bring_up(item, locked, began)
+        for _ in range(len(self._calls)):  # that came while the loop waited for its locks
+            call = self._calls.popleft()
+            joins = not call.creates and all(subject in locked.items for subject in call.subjects)
+            (locked.calls if joins else self._calls).append(call)
+        for call in locked.calls:
+            locked.applied += 1
+            if call.left():
                 continue
-            if cached.head is not found.heads.get(subject):  # else nobody has written it
-                try:
-                    cached.take_in(found, began)
-                except Exception:  # a bug: it is loaded again
-                    log.exception("what others have stored could not be taken in")
-                    cached.discard()
-            if cached.head.restored_at is not None and cached.begin_anew():
-                turn.change(cached)
-        came, self._calls = self._calls, []  # while the loop waited for its locks
-        for call in came:
-            join = not call.creates and all(subject in turn.subjects for subject in call.subjects)
-            (turn.calls if join else self._calls).append(call)
-        for call in turn.calls:
-            if not call.left():
-                try:
-                    call.apply(turn)
-                except Exception:  # a bug: its caller is told
-                    self._spoil(turn, call.subjects)
-            turn.applied += 1
-        for each in turn.changed.values():
-            if not each.discarded:
-                turn.written.append((each, each.write(turn.commit)))
-        return turn.commit if turn.written else None
+            try:
+                call.tell = call.context.run(call.take, locked)
+            except (Cold, Refused) as error:
+                call.error = error.with_traceback(None)
+            except Exception as bug:
+                call.error = bug
+                self._spoil(locked, call.subjects)
+        for item in locked.changed.values():
+            if not item.discarded:
+                locked.written.append((item, item.write(locked.commit)))
+        return locked.commit if locked.written or locked.commit.deleted else None
 
-    def _spoil(self, turn: Turn, subjects: Iterable[Subject]) -> None:
+    def _spoil(self, locked: Locked, subjects: Iterable[Subject]) -> None:
         """Nothing is written of what a bug may have changed by half, nor of calls that changed any of that before."""
-        for subject in set(subjects) - turn.spoiled:
-            turn.spoiled.add(subject)
-            for each in (turn.changed.get(subject), self.cached(subject)):
+        for subject in set(subjects) - locked.spoiled:
+            locked.spoiled.add(subject)
+            for each in (locked.changed.get(subject), self.loaded(subject)):
                 if each is not None:
                     each.discard()
-            for call in turn.calls[: turn.applied]:
+            for call in locked.calls[: locked.applied]:
                 if subject in call.subjects:
-                    self._spoil(turn, call.subjects)
+                    self._spoil(locked, call.subjects)
 
-    def _answer(self, turn: Turn, failure: StrandlineError | None) -> None:
-        spoiled = StoreUnavailable(reason="another call of its stream or group failed")
-        for call in turn.calls:
-            call.tell(failure if turn.spoiled.isdisjoint(call.subjects) else failure or spoiled)
-        if failure is None:
-            turn.over.set_result(None)
-        else:
-            turn.over.set_exception(failure)
-            turn.over.exception()  # marks it as retrieved, even if nobody waits
+
+def _bring_up(item: Item, locked: Locked, began: float) -> None:
+    """Makes an item equal to what is locked, or discards it."""
+    if item.head is not locked.found.heads.get(item.subject):  # else nobody has written it
+        try:
+            item.take_in(locked.found, began)
+        except Exception:  # a bug: it is loaded again
+            log.exception("what others have stored could not be taken in")
+            item.discard()
+    if item.head.restored_at is not None and not item.discarded:
+        item.begin_anew(item.head.restored_at)
+        locked.change(item)
+
+
+def _publish(locked: Locked) -> None:
+    for item, publish in locked.written:
+        try:
+            publish()
+        except Exception:  # a bug; the changes are durable, and are loaded again
+            log.exception("durable changes could not be published; they will be loaded again")
+            item.discard()
+
+
+def _answer(locked: Locked, failure: StrandlineError | None) -> None:
+    for call in locked.calls:
+        failed = failure
+        if failed is None and not locked.spoiled.isdisjoint(call.subjects):
+            failed = StoreUnavailable(reason="another call of its stream or group failed")
+        error = call.error if failed is None or not isinstance(call.error, Refused | None) else failed
+        if call.left():
+            continue
+        if error is not None:
+            call.fail(error)
+        elif call.tell is not None:
+            call.tell()
+    if failure is None:
+        locked.over.set_result(None)
+    else:
+        locked.over.set_exception(failure)
+        locked.over.exception()  # marks it as retrieved, even if nobody waits
 
 
 def _log_bug(done: asyncio.Future[Result]) -> None:
     error = None if done.cancelled() else done.exception()
     if error is not None and not isinstance(error, Cold | StrandlineError):
         log.error("a call for which nobody waits could not be applied", exc_info=error)
-
-
-def _publish(turn: Turn) -> None:
-    for item, publish in turn.written:
-        try:
-            publish()
-        except Exception:  # a bug; the changes are durable, and are loaded again
-            log.exception("durable changes could not be published; they will be loaded again")
-            item.discard()

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 import secrets
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial
 from typing import Any
 
+from controller.commit.item import Item
 from controller.groups.membership import Membership, Positions, Reader, StreamStart, Touched
 from controller.records.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, WrittenEntry, log_entries
 from controller.storage import schema
 from controller.storage.groups import Held, StoredGroup, group_values
 from controller.storage.heads import NEVER, Head, new_head
 from controller.storage.journal import JOURNAL_OF_GROUP
-from controller.storage.news import Found, Known
+from controller.storage.news import Found
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
 from strandline.core.backlog import BacklogDetector
@@ -33,17 +32,15 @@ from strandline.wire.groups import (
 )
 
 
-class LoadedGroup:
+class LoadedGroup(Item):
     """A loaded reader group, which is a cache of the store. It may be ahead of it until it is written."""
 
     def __init__(
         self, membership: Membership, created_at: int, *, head: Head | None = None, heard_at: int | None = None
     ) -> None:
         """`head` is the stored one; None for a new group."""
+        super().__init__(Subject(Kind.GROUP, membership.name), head or new_head(secrets.token_hex(8), created_at))
         self.membership = membership
-        self.head = new_head(secrets.token_hex(8), created_at) if head is None else head
-        self.subject = Subject(Kind.GROUP, membership.name)
-        self.compared_at = -math.inf  # when it was last found equal to the store, by the event loop's clock
         self.caught_up = False  # the group was found not to be in backlog, since it was last asleep
         self.last_window: GroupWindow | None = None  # the last window that was told of the present streams
         self.backlog: bool | None = None  # as last reported, None before the first report
@@ -51,8 +48,6 @@ class LoadedGroup:
         self.created_at = created_at
         self.heard_at = created_at if heard_at is None else heard_at  # when any reader was last heard
         self.journal = Journal(JOURNAL_OF_GROUP, self.head.journaled)
-        self.discarded = False  # whether it is no longer equal to the store
-        self.ending: asyncio.Future[None] | None = None
         self._owned: dict[str, set[SegmentRef]] = {}  # by reader, the segments that it owns according to the journal
 
     @classmethod
@@ -71,37 +66,24 @@ class LoadedGroup:
 
     # -- from the store ------------------------------------------------------------------------------------------
 
-    @property
-    def known(self) -> Known:
-        """What it has of the store."""
-        return Known(self.head, {})
-
-    def take_in(self, found: Found, began: float) -> None:
-        """Takes in what others have written since, as it was found at a moment or later; discards itself where that
-        cannot be. Nothing of its own may be unwritten."""
-        if self.head.differs(found.heads.get(self.subject)):
-            stored = found.groups.get(self.membership.name)
-            if stored is None:
-                self.discard()
-                return
-            before, self.membership = self.membership, _membership_of(stored)
-            self.membership.follow(before)
-            if self.membership.settings.backlog_threshold_ms != before.settings.backlog_threshold_ms:
-                self._backlog = BacklogDetector(self.membership.settings.backlog_threshold_ms)
-                self.caught_up = False
-            self.head = stored.head
-            self.journal.written = stored.head.journaled
-            self._resume(stored)
-        self.compared_at = began
-
-    def begin_anew(self) -> bool:
-        """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.begin_anew` does."""
-        restored_at = self.head.restored_at
-        if self.discarded or restored_at is None:
+    def follow(self, found: Found) -> bool:
+        stored = found.groups.get(self.membership.name)
+        if stored is None:
             return False
+        before, self.membership = self.membership, _membership_of(stored)
+        self.membership.follow(before)
+        if self.membership.settings.backlog_threshold_ms != before.settings.backlog_threshold_ms:
+            self._backlog = BacklogDetector(self.membership.settings.backlog_threshold_ms)
+            self.caught_up = False
+        self.head = stored.head
+        self.journal.written = stored.head.journaled
+        self._resume(stored)
+        return True
+
+    def begin_anew(self, restored_at: int) -> None:
+        """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.begin_anew` does."""
         self.membership.fence_all(restored_at)
         self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), restored_at)
-        return True
 
     def configure(
         self,
@@ -214,10 +196,6 @@ class LoadedGroup:
     def _publish(self, head: Head, written: list[WrittenEntry]) -> None:
         self.head = head
         log_entries("group", self.membership.name, written)  # windows are computed when they are requested
-
-    def discard(self) -> None:
-        """Marks it as outdated: it is loaded again."""
-        self.discarded = True
 
 
 def _membership_of(stored: StoredGroup) -> Membership:

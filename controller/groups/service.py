@@ -15,7 +15,7 @@ from msgspec import structs
 from controller.clock import Clock
 from controller.commit.cache import Cache
 from controller.commit.freshness import NEVER_FRESH_S, Freshness
-from controller.commit.loop import CommitLoop, Turn
+from controller.commit.loop import CommitLoop, Locked
 from controller.commit.store import Store, after_commit
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership, Positions, StreamStart
@@ -133,13 +133,13 @@ class Groups:
         _check(settings)
         starts = await self._starts(settings.start, settings.streams)
 
-        def step(found: LoadedGroup | None, epochs: int, turn: Turn) -> tuple[LoadedGroup, bool]:
+        def step(found: LoadedGroup | None, epochs: int, locked: Locked) -> tuple[LoadedGroup, bool]:
             if found is not None:
                 differs = _differences(found.membership.settings, settings)
                 if differs:
                     exists = GroupExists(group=name, differs=differs)
-                    if _refuse(found, exists, turn.now, by, call="created"):
-                        turn.change(found)
+                    if _refuse(found, exists, locked.now, by, call="created"):
+                        locked.change(found)
                     raise exists
                 return found, False
             membership = Membership(name, settings)
@@ -147,9 +147,9 @@ class Groups:
             for stream, beginning in starts.items():
                 membership.start(stream, beginning)
             membership.touched.group = True
-            loaded = LoadedGroup(membership, turn.now)
-            loaded.journal.act(AdminAction("created", by, settings_of_group(settings)), turn.now)
-            turn.change(loaded)
+            loaded = LoadedGroup(membership, locked.now)
+            loaded.journal.act(AdminAction("created", by, settings_of_group(settings)), locked.now)
+            locked.change(loaded)
             return loaded, True
 
         return await self._cache.create(name, step)
@@ -165,7 +165,7 @@ class Groups:
             starts: Mapping[str, StreamStart],
             told: tuple[Mapping[str, int | None], str | None],
             loaded: LoadedGroup,
-            turn: Turn,
+            locked: Locked,
         ) -> bool:
             """False if another call changed the settings meanwhile."""
             if loaded.membership.settings != before:
@@ -175,8 +175,8 @@ class Groups:
                 if lost is not None and lost not in settings.streams:
                     loaded.membership.fence_all(0)  # what they read, and their logs, are of the stream that was deleted
                 loaded.configure(settings, starts, watermarks, self._clock.moment())
-                loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), turn.now)
-                turn.change(loaded)
+                loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), locked.now)
+                locked.change(loaded)
             return True
 
         is_done = False
@@ -211,9 +211,9 @@ class Groups:
     async def stream_deleted(self, stream: str, by: str | None) -> None:
         """Journals the deletion of a stream in the groups that read it: the stream's own journal is gone."""
 
-        def step(loaded: LoadedGroup, turn: Turn) -> None:
-            loaded.journal.act(AdminAction("stream_deleted", by, {"stream": stream}), turn.now)
-            turn.change(loaded)
+        def step(loaded: LoadedGroup, locked: Locked) -> None:
+            loaded.journal.act(AdminAction("stream_deleted", by, {"stream": stream}), locked.now)
+            locked.change(loaded)
 
         for name in await self._store.read(groups_with, stream):
             with suppress(StrandlineError):  # it was deleted too, or cannot be read, or the store is away
@@ -369,7 +369,7 @@ class Groups:
         repeats an earlier one."""
 
         def step(
-            settings: GroupSettings, graphs: Mapping[str, SegmentGraph], loaded: LoadedGroup, turn: Turn
+            settings: GroupSettings, graphs: Mapping[str, SegmentGraph], loaded: LoadedGroup, locked: Locked
         ) -> Answered | None:
             """None if the streams of the group were changed meanwhile."""
             members = loaded.membership
@@ -382,9 +382,9 @@ class Groups:
             except Refused as error:
                 refused = _refuse(loaded, error, now, None if act is None else act.by, reader=reader)
                 if loaded.record_silent(now) or refused:
-                    turn.change(loaded)
+                    locked.change(loaded)
                 raise
-            turn.change(loaded)
+            locked.change(loaded)
             loaded.record_silent(now)
             if act is not None and not repeated:
                 loaded.journal.act(act, now)
@@ -416,16 +416,16 @@ class Groups:
         """
 
         def step(
-            loaded: LoadedGroup, is_same: Callable[[], bool], views: Mapping[str, StreamView], now: int,
-            locked: LoadedGroup, turn: Turn,
+            asked: LoadedGroup, is_same: Callable[[], bool], views: Mapping[str, StreamView], now: int,
+            loaded: LoadedGroup, locked: Locked,
         ) -> GroupWindow | None:  # fmt: skip
             """None if the group was changed meanwhile."""
-            if locked is not loaded or not is_same():
+            if loaded is not asked or not is_same():
                 return None
             combined = combined_of(loaded.membership, views)
             loaded.last_window = group_window(loaded, views, combined, now)
             loaded.membership.touched.group = True
-            turn.change(loaded)
+            locked.change(loaded)
             return loaded.last_window
 
         window: GroupWindow | None = None
@@ -459,11 +459,11 @@ class Groups:
     async def _time_out_silent(self, group: str) -> None:
         """Frees the segments of silent readers."""
 
-        def step(loaded: LoadedGroup, turn: Turn) -> None:
+        def step(loaded: LoadedGroup, locked: Locked) -> None:
             moment = self._clock.moment()
             loaded.membership.time_out_silent(moment)
             loaded.record_silent(moment.now)
-            turn.change(loaded)
+            locked.change(loaded)
 
         await self._cache.change(group, step)
 

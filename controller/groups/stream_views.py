@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from controller.clock import Clock
-from controller.commit.loop import Turn
+from controller.commit.loop import Locked
 from controller.groups.membership import position_in
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
@@ -139,11 +139,11 @@ class StreamViews:
     async def _let_pass(self, stream: str, position: Cut, place: GroupPlace, question: StreamQuestion) -> GroupPlace:
         """Its place under the lock. If it is idle still, the stream keeps how far the group goes on without it."""
 
-        def step(loaded: LoadedStream, turn: Turn) -> GroupPlace:
+        def step(loaded: LoadedStream, locked: Locked) -> GroupPlace:
             loaded.check_identity(question.identity)
             found = self._place(loaded, position, place, question)
             if found.standing is GroupStanding.IDLE and loaded.stream.let_pass(question.goes_to):
-                turn.change(loaded)
+                locked.change(loaded)
             return found
 
         return await self._streams.cache.change(stream, step)

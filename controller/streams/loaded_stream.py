@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from controller.commit.item import Item
 from controller.commit.writer_log import WriterLog
 from controller.records.counts import StreamCounts
 from controller.records.journal import AdminAction, Journal, WrittenEntry, log_entries
@@ -18,7 +19,7 @@ from controller.storage import schema
 from controller.storage.heads import NEVER, Head, new_head
 from controller.storage.journal import JOURNAL_OF_STREAM
 from controller.storage.load import StoredStream
-from controller.storage.news import Found, Known, StreamNews
+from controller.storage.news import Found, Known
 from controller.storage.rows import StreamOrigin, excluded_values, mark_values, segment_values, stream_values
 from controller.storage.save import Commit
 from controller.storage.stream_status import NOTHING_COUNTED, StoredCounts, Totals, status_values
@@ -39,7 +40,7 @@ STATUS_MS: Final = 1_000  # how old the stored status of a stream may be
 STATUS_PART: Final = 100  # finding out and storing it takes at most this part of the time
 
 
-class LoadedStream:
+class LoadedStream(Item):
     """One loaded stream, which is a cache of the store. `stream` has the applied changes; `chains` have the durable
     marks.
 
@@ -60,21 +61,17 @@ class LoadedStream:
 
         `watch` is called whenever changes were added to a commit or taken in, since the `deadline` may have changed.
         """
+        super().__init__(Subject(Kind.STREAM, stream.name), head or new_head(origin.identity, stream.clock))
         self.stream = stream
         self.name = stream.name
         self.origin = origin
-        self.head = new_head(origin.identity, stream.clock) if head is None else head
-        self.subject = Subject(Kind.STREAM, stream.name)
-        self.compared_at = -math.inf  # when it was last found equal to the store, by the event loop's clock
         self.chains: dict[str, MarkChain] = {}
         self._newest_seqs: dict[str, int] = {}  # by key, of the newest mark
         self.oldest_seqs: dict[str, int] = {}  # by key, of the oldest mark in the store
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
         self.counts = counts if counts is not None else StreamCounts()
         self.journal = Journal(JOURNAL_OF_STREAM, self.head.journaled)
-        self.ending: asyncio.Future[None] | None = None  # set while its deletion is not durable
         self.sealed = stream.sealed  # as the store has it: `stream` is sealed before its last marks are durable
-        self.discarded = False  # whether it is no longer equal to the store
         self.deadline: int | None = None  # see `find_deadline`
         self.wake: int | None = None  # when it is looked at for that
         self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to keep
@@ -157,18 +154,10 @@ class LoadedStream:
         """What it has of the store."""
         return Known(self.head, self._newest_seqs.copy())
 
-    def take_in(self, found: Found, began: float) -> None:
-        """Takes in what others have written since, as it was found at a moment or later; discards itself where that
-        cannot be. Nothing of its own may be unwritten."""
-        if self.head.differs(found.heads.get(self.subject)):
-            news = found.streams.get(self.name)
-            if news is None or news.changes[0].seq != self.head.version + 1:
-                self.discard()
-                return
-            self._take_in(news)
-        self.compared_at = began
-
-    def _take_in(self, news: StreamNews) -> None:
+    def follow(self, found: Found) -> bool:
+        news = found.streams.get(self.name)
+        if news is None or news.changes[0].seq != self.head.version + 1:
+            return False
         stream, row = self.stream, news.row
         for change in news.changes:
             for each in change.writers:
@@ -192,21 +181,19 @@ class LoadedStream:
         self._take_spans(spans_of(news.head.spans))
         self.find_deadline()
         self._watch(self)
+        return True
 
     def _take_spans(self, spans: Spans) -> None:
         count_held(self.spans, spans, self.counts, self.stream.clock)
         self.spans = spans
 
-    def begin_anew(self) -> bool:
-        """Fences all writers after the store was restored to an earlier moment. Returns whether it was.
+    def begin_anew(self, restored_at: int) -> None:
+        """Fences all writers after the store was restored to an earlier moment.
 
         It is unknown which epochs were given out since. So epochs continue from the milliseconds of the restore, which
         are more than any number of registrations. Every registered writer is fenced: one that was replaced since could
         not be distinguished from its successor.
         """
-        restored_at = self.head.restored_at
-        if self.discarded or restored_at is None:
-            return False
         stream, changes = self.stream, Changes(stream=True)
         stream.epochs = max(stream.epochs, restored_at) + 1
         for writer in stream.writers.values():
@@ -215,7 +202,6 @@ class LoadedStream:
                 changes.writers.add(writer.name)
         self._add_earlier(changes)
         self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), stream.clock)
-        return True
 
     # -- to the store --------------------------------------------------------------------------------------------
 
@@ -425,8 +411,7 @@ class LoadedStream:
         return listener
 
     def discard(self) -> None:
-        """Marks this object as outdated, and wakes all waiting readers, which must get the stream again."""
-        self.discarded = True
+        super().discard()
         self.release_readers()
 
     def release_readers(self) -> None:

@@ -7,17 +7,16 @@ portion of each. The smallest request first would let a large one wait for ever.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from controller.commit.loop import FLUSH_NOTES, Cold, CommitLoop, Portions, Turn
+from controller.commit.loop import Cold, CommitLoop, Locked
 from controller.limits import DEFAULT_LIMITS
 from controller.storage.subjects import Kind, Subject
 from controller.streams.loaded_stream import LoadedStream
@@ -39,8 +38,7 @@ from strandline.errors import (
     TimeWentBack,
 )
 
-PORTION_NOTES: Final = 64  # of a request, which wait for their turn together
-PORTIONS_AHEAD: Final = 2 * FLUSH_NOTES // PORTION_NOTES  # of a request, that wait: those of the next commit, and more
+PORTION_NOTES: Final = 256  # of a request, applied at once; the next ones wait for the next commit
 NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work; each time key is one
 
 Answer = TypeVar("Answer")
@@ -79,10 +77,10 @@ class Notes:
         `by` is the name of the caller's token, for the journal.
         """
 
-        def step(loaded: LoadedStream, turn: Turn) -> Noted:
-            answer = _take(loaded, note, turn, by, tail=tail)
-            held = {} if answer.marks else _held_by(loaded.stream, note.times, turn.now)
-            return Noted(answer, loaded.stream.graph, held, _ahead(loaded.stream, note.times, turn.now))
+        def step(loaded: LoadedStream, locked: Locked) -> Noted:
+            answer = _take(loaded, note, locked, by, tail=tail)
+            held = {} if answer.marks else _held_by(loaded.stream, note.times, locked.now)
+            return Noted(answer, loaded.stream.graph, held, _ahead(loaded.stream, note.times, locked.now))
 
         return self._streams.cache.change(stream, step)
 
@@ -119,39 +117,28 @@ class Notes:
         makes the answers to its notes, and to all that follow. Raises if no note became durable.
         """
         request, answers, durable = _Request(count, note_at, by), list[Answer](), False
-        portions, ahead, line = request.portions(), deque[_Portion](), Portions()
-        try:
-            while True:
-                while len(ahead) < PORTIONS_AHEAD and (portion := next(portions, None)) is not None:
-                    await self._queue(portion, line, request)
-                    ahead.append(portion)
-                    await asyncio.sleep(0)  # others are served
-                if not ahead:
-                    return answers
-                try:
-                    results = await ahead[0].results
-                except Cold:  # a stream has left memory: it is loaded again, and nothing that follows comes before that
-                    line = Portions()
-                    for portion in ahead:
-                        portion.forget()
-                        await self._queue(portion, line, request)
-                    continue
-                answers += answered(len(answers), results)
-                durable = durable or any(isinstance(each, Noted) for each in results)
-                ahead.popleft()
-        except (StoreUnavailable, StoreUndecided) as error:
-            if not durable:
-                raise
-            answer = failed(as_result(error))
-            return answers + [answer] * (count - len(answers))
-        finally:
-            for portion in ahead:
-                portion.forget()
+        portions = request.portions()
+        portion = following = next(portions, None)
+        while portion is not None:
+            try:
+                taken = await self._queue(portion, request)
+                if following is portion:
+                    following = next(portions, None)  # is read meanwhile
+                results = await taken
+            except Cold:  # a stream has left memory: it is loaded again
+                continue
+            except (StoreUnavailable, StoreUndecided) as error:
+                if not durable:
+                    raise
+                return answers + [failed(as_result(error))] * (count - len(answers))
+            answers += answered(len(answers), results)
+            durable = durable or any(isinstance(each, Noted) for each in results)
+            portion = following
+        return answers
 
-    async def _queue(self, portion: _Portion, line: Portions, request: _Request) -> None:
+    async def _queue(self, portion: _Portion, request: _Request) -> asyncio.Future[list[Noted | StrandlineError]]:
         """Has a portion applied in its turn, once the streams in it are loaded."""
-        names = dict.fromkeys(stream for stream, each in portion.given if isinstance(each, Note))
-        wanted = [name for name in names if name not in request.missing]
+        wanted = [name for name in portion.streams if name not in request.missing]
         cold = [name for name in wanted if self._streams.find_loaded(name) is None]
         loads = await asyncio.gather(*map(self._streams.get, cold), return_exceptions=True)
         for name, found in zip(cold, loads, strict=True):
@@ -161,18 +148,18 @@ class Notes:
                 raise found
         subjects = [Subject(Kind.STREAM, name) for name in wanted if name not in request.missing]
         step = partial(self._take_portion, portion, request)
-        portion.results = self._commits.portion(line, *subjects, step=step, work=portion.work)
+        return self._commits.portion(*subjects, step=step, work=portion.work)
 
-    def _take_portion(self, portion: _Portion, request: _Request, turn: Turn) -> list[Noted | StrandlineError]:
+    def _take_portion(self, portion: _Portion, request: _Request, locked: Locked) -> list[Noted | StrandlineError]:
         """Takes the notes of a portion, one after the other: all of them, or none if a stream has left memory."""
         results: list[Noted | StrandlineError] = []
-        names = {stream for stream, each in portion.given if isinstance(each, Note)}.difference(request.missing)
-        locked = {name: turn.item(self._streams.cache, Subject(Kind.STREAM, name)) for name in names}
+        names = [name for name in portion.streams if name not in request.missing]
+        loaded = {name: locked.item(self._streams.cache, Subject(Kind.STREAM, name)) for name in names}
         for stream, run in groupby(portion.given, key=itemgetter(0)):
             notes = [each for _, each in run]
-            if stream in locked:
+            if stream in loaded:
                 first = portion.first + len(results)
-                results += self._take_run(locked[stream], notes, request, portion.number, first, turn)
+                results += self._take_run(loaded[stream], notes, request, portion, first, locked)
                 continue
             for each in notes:
                 if isinstance(each, StrandlineError):
@@ -189,15 +176,15 @@ class Notes:
         loaded: LoadedStream,
         notes: Sequence[Note | StrandlineError],
         request: _Request,
-        portion: int,
+        portion: _Portion,
         first: int,
-        turn: Turn,
+        locked: Locked,
     ) -> list[Noted | StrandlineError]:
         """Takes notes of one stream, which stand in the request from place `first` on.
 
         Their answers tell who holds time back after the last of them: what held it in between is over.
         """
-        now, graph = turn.now, loaded.stream.graph
+        now, graph = locked.now, loaded.stream.graph
         results: list[Noted | StrandlineError] = []
         held: dict[tuple[str, ...], dict[str, Holder]] = {}  # by keys; each is filled at the end
         for place, note in enumerate(notes, first):
@@ -206,8 +193,8 @@ class Notes:
                 results.append(note)
                 continue
             try:
-                repeats = partial(request.had_done, place, portion, loaded.stream, now)
-                answer = _take(loaded, note, turn, request.by, repeats=repeats)
+                repeats = partial(request.had_done, place, portion.number, loaded.stream, now)
+                answer = _take(loaded, note, locked, request.by, repeats=repeats)
             except Refused as error:
                 results.append(as_result(error))
                 continue
@@ -224,7 +211,7 @@ class Notes:
 def _take(
     loaded: LoadedStream,
     note: Note,
-    turn: Turn,
+    locked: Locked,
     by: str | None,
     *,
     tail: bool = False,
@@ -232,19 +219,19 @@ def _take(
 ) -> NoteResult:
     """Takes a note. Raises Refused, unless it `repeats` one that was taken before."""
     try:
-        answer = loaded.stream.note(note, turn.now, tail=tail)
+        answer = loaded.stream.note(note, locked.now, tail=tail)
     except Refused as error:
         if repeats is None or not repeats(error):
-            if refuse(loaded, error, turn.now, by, writer=note.writer):
-                turn.change(loaded)
+            if refuse(loaded, error, locked.now, by, writer=note.writer):
+                locked.change(loaded)
             raise
         answer = NoteResult(False, dict.fromkeys(note.times), ())
-    turn.change(loaded)
+    locked.change(loaded)
     loaded.counts.notes += 1
     if answer.late:
         loaded.counts.late(note.writer)
     for segment in note.position:
-        loaded.noted_at[segment] = turn.now
+        loaded.noted_at[segment] = locked.now
     return answer
 
 
@@ -268,21 +255,17 @@ def _ahead(stream: Stream, times: Mapping[str, int], now: int) -> Mapping[str, i
     return NO_TIMES
 
 
-class _Portion:
+class _Portion(NamedTuple):
     """Some notes of a request, from place `first` on, with their streams."""
 
-    results: asyncio.Future[list[Noted | StrandlineError]]  # once it waits for its turn
+    number: int
+    first: int
+    given: Sequence[Given]
+    work: int
 
-    def __init__(self, number: int, first: int, given: Sequence[Given], work: int) -> None:
-        self.number = number
-        self.first = first
-        self.given = given
-        self.work = work
-
-    def forget(self) -> None:
-        """Nobody waits for its results any longer: it is not applied, if it was not yet."""
-        if not self.results.cancel() and not self.results.cancelled():
-            self.results.exception()  # marks it as retrieved
+    @property
+    def streams(self) -> Iterable[str]:
+        return dict.fromkeys(stream for stream, each in self.given if isinstance(each, Note))
 
 
 class _Request:

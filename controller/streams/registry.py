@@ -12,7 +12,7 @@ from typing import Any, Final
 from controller.clock import Clock
 from controller.commit.cache import Cache
 from controller.commit.freshness import NEVER_FRESH_S, Freshness
-from controller.commit.loop import CommitLoop, Result, Turn
+from controller.commit.loop import CommitLoop, Locked, Result
 from controller.commit.store import Store
 from controller.limits import DEFAULT_LIMITS
 from controller.records.counts import StreamCounts
@@ -195,7 +195,7 @@ class Streams:
 
     def write_soon(self, loaded: LoadedStream) -> None:
         """Has what was prepared outside of a step written, such as entries of the journal."""
-        _ = self.cache.change_soon(loaded.name, lambda found, turn: turn.change(found))
+        _ = self.cache.change_soon(loaded.name, lambda found, locked: locked.change(found))
 
     async def renew_statuses(self) -> None:
         """Stores the status of streams of which the store has an older one while nobody is about to store it, since the
@@ -205,9 +205,9 @@ class Streams:
         await _each(self._renew_status, [name for name in names if name not in self.damaged])
 
     async def _renew_status(self, name: str) -> None:
-        def renew(loaded: LoadedStream, turn: Turn) -> None:
+        def renew(loaded: LoadedStream, locked: Locked) -> None:
             loaded.renew_status()
-            turn.change(loaded)
+            locked.change(loaded)
 
         loaded = self.find_loaded(name)
         if loaded is None or not loaded.has_old_status:  # else it is stored soon
@@ -248,17 +248,17 @@ class Streams:
         """Takes a step with a stream at a moment, and returns its result when all that it changed is durable. Journals
         `act`, or why the step was refused."""
 
-        def take(loaded: LoadedStream, turn: Turn) -> Result:
+        def take(loaded: LoadedStream, locked: Locked) -> Result:
             try:
-                result = step(loaded, turn.now)
+                result = step(loaded, locked.now)
             except Refused as error:
                 by, more = (None, {}) if act is None else (act.by, {"call": act.kind})
-                if refuse(loaded, error, turn.now, by, **more):
-                    turn.change(loaded)
+                if refuse(loaded, error, locked.now, by, **more):
+                    locked.change(loaded)
                 raise
             if act is not None:
-                loaded.journal.act(act, turn.now)
-            turn.change(loaded)
+                loaded.journal.act(act, locked.now)
+            locked.change(loaded)
             return result
 
         return self.cache.change(name, take)
@@ -336,24 +336,24 @@ class Streams:
         config = StreamConfig(**settings)
         _graph(segments, 0)  # raises for segments that cannot be
 
-        def step(found: LoadedStream | None, epochs: int, turn: Turn) -> tuple[LoadedStream, bool]:
-            graph = _graph(segments, turn.now)
+        def step(found: LoadedStream | None, epochs: int, locked: Locked) -> tuple[LoadedStream, bool]:
+            graph = _graph(segments, locked.now)
             ranges = None if graph.open else _ranges(graph)
             if found is not None:
                 differs = "segments" if found.origin.segments != ranges else "time domain"
                 if differs == "segments" or found.stream.config.time_domain is not config.time_domain:
                     exists = StreamExists(stream=name, differs=differs)
-                    if refuse(found, exists, turn.now, by, call="created"):
-                        turn.change(found)
+                    if refuse(found, exists, locked.now, by, call="created"):
+                        locked.change(found)
                     raise exists
                 return found, False
-            origin = StreamOrigin(identity=secrets.token_hex(8), created_at=turn.now, segments=ranges)
-            stream = Stream(name, config, graph, now=turn.now, unserved=self._clock.unserved)
+            origin = StreamOrigin(identity=secrets.token_hex(8), created_at=locked.now, segments=ranges)
+            stream = Stream(name, config, graph, now=locked.now, unserved=self._clock.unserved)
             stream.epochs, stream.rest_margin_ms = epochs, self._rest_margin_ms
             watch, counts = self.timers.watch, self._counts_of(name)
             loaded = LoadedStream(stream, origin, watch=watch, status=self._status, counts=counts)
-            loaded.journal.act(AdminAction("created", by, settings_by_name(config)), turn.now)
-            turn.change(loaded)
+            loaded.journal.act(AdminAction("created", by, settings_by_name(config)), locked.now)
+            locked.change(loaded)
             return loaded, True
 
         return await self.cache.create(name, step)
@@ -375,12 +375,12 @@ def refuse(loaded: LoadedStream, error: Refused, now: int, by: str | None, **mor
     return True
 
 
-def _advance(loaded: LoadedStream, turn: Turn) -> None:
+def _advance(loaded: LoadedStream, locked: Locked) -> None:
     """Does what time alone has brought about in a stream. Whoever has it in memory may have done so before."""
-    loaded.stream.advance(turn.now)
-    loaded.stream.next_wake(exact_before=turn.now + EXACT_MS)  # looks up the deadlines that are due until then
+    loaded.stream.advance(locked.now)
+    loaded.stream.next_wake(exact_before=locked.now + EXACT_MS)  # looks up the deadlines that are due until then
     if loaded.stream.is_changed or loaded.moves_wake:
-        turn.change(loaded)
+        locked.change(loaded)
 
 
 async def _each(work: Callable[[str], Awaitable[None]], names: Sequence[str]) -> None:

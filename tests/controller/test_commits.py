@@ -12,7 +12,7 @@ import pytest
 
 from controller.clock import Clock
 from controller.commit.freshness import Freshness
-from controller.commit.loop import FLUSH_NOTES, FLUSH_NOTES_BESIDE, Cold, CommitLoop, Portions, Turn
+from controller.commit.loop import FLUSH_NOTES_BESIDE, CommitLoop, Locked
 from controller.commit.store import Store
 from controller.storage import schema
 from controller.storage.news import Found, Known
@@ -89,10 +89,10 @@ class HeldStore:
 def call(commits: CommitLoop, live: LoadedStream, *times: int) -> asyncio.Future[None]:
     """Takes notes; done when they are durable."""
 
-    def step(turn: Turn) -> None:
+    def step(locked: Locked) -> None:
         for time in times:
             live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
-        turn.change(live)
+        locked.change(live)
 
     return commits.call(live.subject, step=step)
 
@@ -100,7 +100,7 @@ def call(commits: CommitLoop, live: LoadedStream, *times: int) -> asyncio.Future
 def run(scene: Callable[[HeldStore, CommitLoop], object], **limits: Any) -> None:
     async def play() -> None:
         store = HeldStore()
-        commits = CommitLoop(store, Clock(ManualClock(NOON), by_hand=True), unfollowed, **limits)
+        commits = CommitLoop(cast("Store", store), Clock(ManualClock(NOON), by_hand=True), unfollowed, **limits)
         commits.serve(Kind.STREAM, store)
         commits.start()
         await scene(store, commits)  # type: ignore[misc]  # every scene is a coroutine function
@@ -220,7 +220,7 @@ def test_a_call_that_comes_while_its_stream_is_being_locked_goes_with_the_others
 
 
 def test_a_refusal_is_told_when_that_is_durable_which_it_rests_on() -> None:
-    def refused(_: Turn) -> None:
+    def refused(_: Locked) -> None:
         raise InvalidNote(name="time", value=1, wanted="2")
 
     async def scene(store: HeldStore, commits: CommitLoop) -> None:
@@ -240,13 +240,13 @@ def test_a_bug_takes_with_it_what_it_may_have_changed_and_nothing_else() -> None
     async def scene(store: HeldStore, commits: CommitLoop) -> None:
         one, two, three = (store.stream(name) for name in ("one", "two", "three"))
 
-        def fail(turn: Turn) -> None:
-            turn.change(one)
+        def fail(locked: Locked) -> None:
+            locked.change(one)
             raise ZeroDivisionError
 
-        def change(turn: Turn) -> None:
-            turn.change(one)
-            turn.change(two)
+        def change(locked: Locked) -> None:
+            locked.change(one)
+            locked.change(two)
 
         both = commits.call(one.subject, two.subject, step=change)  # before the bug, and shares a stream with it
         alone, broken = call(commits, three, 1), commits.call(one.subject, step=fail)
@@ -289,58 +289,28 @@ def test_who_waits_for_a_turn_and_leaves_takes_nobody_with_it() -> None:
     run(scene)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_after_a_portion_that_was_not_applied_none_of_its_request_is(fails: bool) -> None:
-    def cold(_: Turn) -> None:
-        raise Cold
-
-    async def scene(store: HeldStore, commits: CommitLoop) -> None:
-        live, other = store.stream("s"), store.stream("t")
-        request, done = Portions(), list[str]()
-
-        def take(name: str, turn: Turn) -> None:
-            done.append(name)
-            turn.change(live)
-
-        def portion(name: str, work: int = 1) -> asyncio.Future[None]:
-            return commits.portion(request, live.subject, step=partial(take, name), work=work)
-
-        # If it fails, the next one waits for another commit.
-        first = portion("first", FLUSH_NOTES) if fails else commits.portion(request, live.subject, step=cold, work=1)
-        second, beside = portion("second"), call(commits, other, 1)
-        if fails:
-            await store.end(OSError("no room"))
-        else:
-            await store.end()
-        await asyncio.wait([first, second, beside])
-        assert isinstance(first.exception(), StoreUnavailable if fails else Cold)
-        assert isinstance(second.exception(), Cold) and bool(beside.exception()) == fails
-        assert done == (["first"] if fails else [])
-
-    run(scene)
-
-
 def test_single_calls_go_before_all_that_wait_in_portions() -> None:
     async def scene(store: HeldStore, commits: CommitLoop) -> None:
         live, order = store.stream("s"), list[str]()
 
-        def take(name: str, turn: Turn) -> None:
+        def take(name: str, locked: Locked) -> None:
             order.append(name)
-            turn.change(live)
+            locked.change(live)
 
-        def waits(of: Portions, name: str) -> asyncio.Future[None]:
-            return commits.portion(of, live.subject, step=partial(take, name), work=FLUSH_NOTES_BESIDE // 2)
+        def waits(name: str) -> asyncio.Future[None]:
+            return commits.portion(live.subject, step=partial(take, name), work=FLUSH_NOTES_BESIDE)
 
-        one, other = Portions(), Portions()
-        many = [waits(one, "a1"), waits(one, "a2"), waits(one, "a3"), waits(other, "b1"), waits(other, "b2")]
+        many = [waits(name) for name in "abcd"]
         single = commits.call(live.subject, step=partial(take, "single"))
         await store.begun(1)
-        assert order == ["single", "a1", "b1"]  # one of each
+        assert order == ["single", "a"]
         await store.end()
         await single
         await store.end()
-        await asyncio.gather(*many)
-        assert order[3:] == ["a2", "b2", "a3"]
+        await asyncio.gather(*many[:3])
+        assert order[2:] == ["b", "c"]
+        await store.end()
+        await many[3]
 
     run(scene)
 
@@ -366,7 +336,7 @@ async def _compared_while_commits_fail() -> None:
         asyncio.get_running_loop().call_soon(commit.set_exception, StoreUnavailable(reason="away"))
         return commit
 
-    commits = SimpleNamespace(under_way=failing, cached=lambda _: cached)
+    commits = SimpleNamespace(under_way=failing, loaded=lambda _: cached)
     with pytest.raises(StoreUnavailable, match="away"):
         await Freshness(cast("Store", SilentStore()), cast("CommitLoop", commits)).compare([subject])
 
@@ -379,7 +349,7 @@ async def _stopped_while_two_wait() -> None:
     one, other = Subject(Kind.STREAM, "one"), Subject(Kind.STREAM, "other")
     store = SilentStore()
     cached = SimpleNamespace(known=Known(cast("Any", None), {}))
-    commits = SimpleNamespace(under_way=lambda _: None, cached=lambda _: cached)
+    commits = SimpleNamespace(under_way=lambda _: None, loaded=lambda _: cached)
     freshness = Freshness(cast("Store", store), cast("CommitLoop", commits))
     looking = asyncio.create_task(freshness.compare([one]))
     await store.asked.wait()

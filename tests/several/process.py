@@ -150,7 +150,7 @@ class Process:
         subjects = self.in_memory()
         heads = self._judge.heads(subjects)
         for subject in subjects:
-            cached = self.commits.cached(subject)
+            cached = self.commits.loaded(subject)
             if cached is None or cached.head.differs(heads.get(subject)):
                 continue
             if subject.kind is Kind.GROUP:

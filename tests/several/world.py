@@ -487,7 +487,7 @@ class World:
                 await each.run(each.freshness.compare(subjects))
             heads = self.judge.heads(subjects)
             for subject in subjects:
-                cached = each.commits.cached(subject)
+                cached = each.commits.loaded(subject)
                 late = cached is not None and cached.head.differs(heads.get(subject))
                 self.judge.must(not late, f"{subject} is old after a look")
             await each.run(each.tokens.refresh())

@@ -102,7 +102,7 @@ def test_a_restore_outdates_every_cache_until_the_next_commit(database: Database
         stored = lock(database.writer, [S])[0][S]
     assert live.head.differs(stored) and not live.head.may_follow(stored) and stored.restored_at == 5_000
     live.head = stored
-    assert live.begin_anew()
+    live.begin_anew(5_000)
     write(database, live)
     assert live.stream.epochs > 5_000
     with database.reader.begin():

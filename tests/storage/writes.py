@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.commit.loop import Unwritten
+from controller.commit.item import Item
 from controller.storage.database import Database
 from controller.storage.heads import new_stamp
 from controller.storage.save import Commit, write_rows
 from controller.storage.transaction import transaction
 
 
-def write(database: Database, *changed: Unwritten) -> None:
+def write(database: Database, *changed: Item) -> None:
     """Writes what has changed in these, in one commit."""
     commit = Commit(new_stamp())
     published = [each.write(commit) for each in changed]
