@@ -171,8 +171,9 @@ class LoadedStream(Item):
         self.log.adopt(news.changes, news.first_seq)
         self.head = news.head
         self.journal.written = news.head.journaled
-        self.counts.resume(news.counts)
-        self._stored_counts = news.counts
+        if news.counts != self._stored_counts:  # they are written once in a while
+            self.counts.resume(news.counts)
+            self._stored_counts = news.counts
         for key, seq in news.since.first_seqs.items():
             self._prune(key, seq)
         self._add_marks(news.since.marks)
