@@ -1,1 +1,1 @@
-"""Access to the store: group commit, the log of writers, and the health of the store."""
+"""Access to the store: the loop that commits, caches, the log of writers, and the health of the store."""

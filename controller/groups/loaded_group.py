@@ -100,7 +100,7 @@ class LoadedGroup(Item):
         self.membership.configure(settings, starts, watermarks, moment)
 
     def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
-        """Whether the group is in backlog; remembers whether it was found not to be. Call it in its turn."""
+        """Whether the group is in backlog; remembers whether it was found not to be. Only a step may call it."""
         if asleep:
             self.caught_up = False
             status = self._backlog.went_idle()

@@ -38,7 +38,7 @@ class HeldStore:
         self.loaded: dict[str, LoadedStream] = {}
         self.writings: list[Commit] = []
         self.durable: bool | None = None  # what became of a commit whose outcome was unknown
-        self.locks: list[list[str]] = []  # what was locked, turn by turn
+        self.locks: list[list[str]] = []  # what was locked, commit by commit
         self.locked = asyncio.Event()  # locks are given
         self.locked.set()
         self._ends: list[asyncio.Future[None]] = []
