@@ -161,9 +161,16 @@ class Cache(Generic[Kept]):
             locked.change(item)
             return item
 
-        subject = Subject(self._kind, name)
-        try:
-            return await self.change(name, end)
-        except StoreCorrupt:  # the clock's time is more than any number of registrations: no epoch is given out twice
-            await self._commits.call(subject, step=lambda locked: locked.commit.delete(*subject, locked.now))
-            return None
+        def end_unreadable(locked: Locked) -> None:
+            if self.find_loaded(name) is not None:  # others have deleted it and created it again meanwhile
+                raise Cold
+            # The clock's time is more than any number of registrations: no epoch is given out twice.
+            locked.commit.delete(self._kind, name, locked.now)
+
+        while True:
+            try:
+                return await self.change(name, end)
+            except StoreCorrupt:
+                with suppress(Cold):
+                    await self._commits.call(Subject(self._kind, name), step=end_unreadable)
+                    return None

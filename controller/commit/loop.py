@@ -89,9 +89,14 @@ class Locked:
     def item(self, memory: Memory[Kept], subject: Subject) -> Kept:
         """A subject of the call, as it is locked or changed since. Raises Cold."""
         item, head = memory.find_loaded(subject.name), self.found.heads.get(subject)
-        # What was created for this commit has no head that is stored.
-        if item is None or (item.head is not head and item.head.differs(head) and subject not in self.changed):
+        if item is None:
             raise Cold
+        if subject not in self.changed:  # what was created for this commit has no head that is stored
+            if item.head is not head and item.head.differs(head):
+                raise Cold
+            if item.head.restored_at is not None:
+                item.begin_anew(item.head.restored_at)
+                self.change(item)
         return item
 
     def change(self, item: Item) -> None:
@@ -244,7 +249,8 @@ class CommitLoop:
                     await self._commit(self._locked)
                     self._locked = None
         finally:
-            self._ended = True
+            self._ended, self._locked = True, None
+            self._wanted.clear()
             for call in (*self._calls, *self._portions, *self._unawaited):
                 if not call.left():
                     call.fail(StoreUnavailable(reason=STOPPED))
@@ -273,18 +279,19 @@ class CommitLoop:
                     item = locked.items[subject] = self.loaded(subject)
                     if item is not None:
                         known[subject] = item.known
+        apply = partial(self._apply, locked, asyncio.get_running_loop().time())
         error: Exception | None = None
         durable: bool | None = True
         try:
-            apply = partial(self._apply, locked, asyncio.get_running_loop().time())
-            await self._store.transact(locked.items.keys(), known, creating, apply)
+            try:
+                await self._store.transact(locked.items.keys(), known, creating, apply)
+            except CommitUnknown as unknown:
+                error, durable = unknown, await self._store.outcome(locked.commit.versions, locked.commit.stamp)
+            except Exception as failed:
+                error, durable = failed, False
         except asyncio.CancelledError:
             _answer(locked, StoreUndecided(reason=STOPPED) if locked.written else StoreUnavailable(reason=STOPPED))
             raise
-        except CommitUnknown as unknown:
-            error, durable = unknown, await self._store.outcome(locked.commit.versions, locked.commit.stamp)
-        except Exception as failed:
-            error, durable = failed, False
         if error is None:
             _publish(locked)
         else:
@@ -306,8 +313,12 @@ class CommitLoop:
             self._follow(found.service)
         locked.now = self._clock.now()
         for item in locked.items.values():
-            if item is not None and not item.discarded:
-                _bring_up(item, locked, began)
+            if item is not None and not item.discarded and item.head is not found.heads.get(item.subject):
+                try:
+                    item.take_in(found, began)
+                except Exception:  # a bug: it is loaded again
+                    log.exception("what others have stored could not be taken in")
+                    item.discard()
         for _ in range(len(self._calls)):  # that came while the loop waited for its locks
             call = self._calls.popleft()
             joins = not call.creates and all(subject in locked.items for subject in call.subjects)
@@ -338,19 +349,6 @@ class CommitLoop:
             for call in locked.calls[: locked.applied]:
                 if subject in call.subjects:
                     self._spoil(locked, call.subjects)
-
-
-def _bring_up(item: Item, locked: Locked, began: float) -> None:
-    """Makes an item equal to what is locked, or discards it."""
-    if item.head is not locked.found.heads.get(item.subject):  # else nobody has written it
-        try:
-            item.take_in(locked.found, began)
-        except Exception:  # a bug: it is loaded again
-            log.exception("what others have stored could not be taken in")
-            item.discard()
-    if item.head.restored_at is not None and not item.discarded:
-        item.begin_anew(item.head.restored_at)
-        locked.change(item)
 
 
 def _publish(locked: Locked) -> None:

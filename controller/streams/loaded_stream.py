@@ -81,6 +81,7 @@ class LoadedStream(Item):
         self.shown: StreamStatus | None = None  # the status of a moment ago, which all who ask share
         self.has_old_status = False  # the store has an older one than that which it has with the last commit
         self._status_due_at = 0  # when the next commit stores it
+        self.waits_to_write = False  # a call waits that writes what was prepared outside of a step
         self.log = WriterLog(stream.name, StoredLog())
         self._places: dict[str, int] = {}
         self._listeners: dict[str, asyncio.Future[None]] = {}

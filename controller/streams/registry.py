@@ -194,8 +194,19 @@ class Streams:
                 self.write_soon(loaded)
 
     def write_soon(self, loaded: LoadedStream) -> None:
-        """Has what was prepared outside of a step written, such as entries of the journal."""
-        _ = self.cache.change_soon(loaded.name, lambda found, locked: locked.change(found))
+        """Has what was prepared outside of a step written, such as entries of the journal: once, however often it is
+        called until then."""
+
+        def write(found: LoadedStream, locked: Locked) -> None:
+            found.waits_to_write = False
+            locked.change(found)
+
+        def ended(_: object) -> None:
+            loaded.waits_to_write = False
+
+        if not loaded.waits_to_write:
+            loaded.waits_to_write = True
+            self.cache.change_soon(loaded.name, write).add_done_callback(ended)
 
     async def renew_statuses(self) -> None:
         """Stores the status of streams of which the store has an older one while nobody is about to store it, since the

@@ -39,8 +39,9 @@ class HeldStore:
         self.writings: list[Commit] = []
         self.durable: bool | None = None  # what became of a commit whose outcome was unknown
         self.locks: list[list[str]] = []  # what was locked, commit by commit
-        self.locked = asyncio.Event()  # locks are given
+        self.locked, self.answers = asyncio.Event(), asyncio.Event()  # locks are given, and what became of a commit
         self.locked.set()
+        self.answers.set()
         self._ends: list[asyncio.Future[None]] = []
 
     def find_loaded(self, name: str) -> LoadedStream | None:
@@ -53,16 +54,17 @@ class HeldStore:
         creating: Collection[Subject],
         apply: Callable[[Found], Commit | None],
     ) -> None:
-        heads = {subject: each.head for subject, each in known.items()}
         self.locks.append(sorted(subject.name for subject in subjects))
         await self.locked.wait()
-        commit = apply(Found(heads))
+        found = {subject: self.loaded.get(subject.name) for subject in subjects}
+        commit = apply(Found({subject: each.head for subject, each in found.items() if each is not None}))
         if commit is not None:
             self.writings.append(commit)
             self._ends.append(asyncio.get_running_loop().create_future())
             await self._ends[-1]
 
     async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
+        await self.answers.wait()
         return self.durable
 
     async def begun(self, commits: int) -> None:
@@ -176,6 +178,21 @@ def test_when_the_loop_ends_nobody_goes_on_waiting() -> None:
             await waiting
         with pytest.raises(StoreUnavailable, match="the controller has stopped"):
             _ = call(commits, live, 3)
+
+    run(scene)
+
+
+def test_when_the_loop_ends_while_it_asks_what_became_of_a_commit_nobody_goes_on_waiting() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live = store.stream("s")
+        store.answers.clear()
+        done = call(commits, live, 1)
+        await store.end(CommitUnknown(reason="cut"))
+        await asyncio.sleep(0)
+        assert not await commits.stop(0)
+        with pytest.raises(StoreUndecided, match="the controller has stopped"):
+            await asyncio.wait_for(done, 10)
+        await asyncio.wait_for(commits.settled(), 10)
 
     run(scene)
 
@@ -311,6 +328,23 @@ def test_single_calls_go_before_all_that_wait_in_portions() -> None:
         assert order[2:] == ["b", "c"]
         await store.end()
         await many[3]
+
+    run(scene)
+
+
+def test_a_stream_of_a_restored_store_begins_anew_also_if_it_is_loaded_while_it_is_being_locked() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        subject = store.stream("s").subject
+        del store.loaded["s"]  # it has left memory while its call waited
+        store.locked.clear()
+        epochs = commits.call(subject, step=lambda locked: locked.item(store, subject).stream.epochs)
+        while not store.locks:
+            await asyncio.sleep(0)
+        loaded = store.stream("s")
+        loaded.head = loaded.head._replace(restored_at=NOON)
+        store.locked.set()
+        await store.end()
+        assert await epochs > NOON
 
     run(scene)
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -22,7 +23,7 @@ from controller.streams.registry import Streams
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment
 from strandline.core.stream import Stream
-from strandline.errors import StoreUnavailable
+from strandline.errors import StoreCorrupt, StoreUnavailable, UnknownStream
 from strandline.testing import ManualClock
 from tests.controller.world import CONFIG, World, play
 from tests.storage.loads import load_stream
@@ -146,5 +147,18 @@ def test_nothing_of_a_call_that_fails_by_a_bug_is_stored_with_a_later_one(
         assert stored is not None
         assert set(stored.stream.writers) - {"before"} == {"later"}
         assert ("before" in stored.stream.writers) == (not isinstance(beside, Exception))
+
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene)
+
+
+def test_what_could_not_be_read_and_was_created_again_is_deleted_also_in_memory(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        corrupt = StoreCorrupt(stream="s", reason="no JSON")
+        change = mock.Mock(side_effect=[corrupt, mock.DEFAULT], wraps=world.streams.cache.change)
+        await world.streams.create("s", 1, CONFIG)  # since another deletion, which was faster
+        with mock.patch.object(world.streams.cache, "change", change):
+            await world.streams.delete("s")
+        with pytest.raises(UnknownStream):
+            await world.note("s", 1)
 
     play(f"sqlite:///{tmp_path / 'store.db'}", scene)

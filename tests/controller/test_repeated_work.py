@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from sqlalchemy import Connection, insert, update
 
@@ -54,6 +55,26 @@ def test_the_heartbeat_waits_for_no_other_work(tmp_path: Path) -> None:
         await controller.stop()
 
     asyncio.run(scene())
+
+
+def test_what_nobody_waits_for_does_not_pile_up_while_the_store_is_silent(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.streams.create("s", 1, CONFIG)
+        for time in (1, 2):  # the first stores the status as well
+            await world.note("s", time)
+        with mock.patch.object(world.commits, "soon", wraps=world.commits.soon) as soon:
+            for _ in range(10):
+                world.clock.now += 2_000
+                world.streams.store_statuses()
+            assert soon.call_count == 1
+            await world.commits.settled()
+            for time in (3, 4):
+                await world.note("s", time)
+            world.clock.now += 2_000
+            world.streams.store_statuses()
+            assert soon.call_count == 2
+
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene)
 
 
 async def two_due(world: World) -> None:

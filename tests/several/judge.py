@@ -77,6 +77,7 @@ class Judge:
         self.excluded: set[tuple[str, str]] = set()  # by an operator
         self.gaps: list[tuple[float, float]] = []  # when no controller ran
         self.deleted_at: dict[str, float] = {}  # by identity, when that was answered
+        self.ended_at = -1.0  # when a stream or a group was deleted last
         self.tokens: dict[str, bytes] = {}  # by name, all that were ever made
 
     def must(self, holds: bool, what: object) -> None:
@@ -112,6 +113,7 @@ class Judge:
                 self.lives.add((values["identity"], values["version"], values["stamp"]))
         for _, name in commit.deleted:
             self.moves[name] += 1
+            self.ended_at = asyncio.get_running_loop().time()
         for values in commit.added.get(schema.mark, []):
             with self._server.connection.begin():
                 stored = StoredMarks(self._server.connection, values["stream"], values["key"])
