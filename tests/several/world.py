@@ -466,6 +466,7 @@ class World:
             if ended.done():
                 ended.result()
         for each in self.processes:
+            await each.commits.settled()
             each.check()
 
     async def _end(self, faults: asyncio.Task[None], over: asyncio.Future[Any]) -> None:
