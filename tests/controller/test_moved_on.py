@@ -20,6 +20,7 @@ from controller.storage.news import Found
 from controller.storage.subjects import Kind, Subject
 from controller.streams.notes import Notes
 from controller.streams.registry import Streams
+from strandline.core.changes import NoteResult
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment
 from strandline.core.stream import Stream
@@ -160,5 +161,18 @@ def test_what_could_not_be_read_and_was_created_again_is_deleted_also_in_memory(
             await world.streams.delete("s")
         with pytest.raises(UnknownStream):
             await world.note("s", 1)
+
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene)
+
+
+def test_calls_about_one_name_in_one_turn_see_what_those_before_them_did(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        streams = world.streams
+        assert await asyncio.gather(*(streams.create("s", 1, CONFIG) for _ in range(2))) == [True, False]
+        deleted, noted, made = await asyncio.gather(
+            streams.delete("s"), world.note("s", 1), streams.create("s", 1, CONFIG), return_exceptions=True
+        )
+        assert (deleted, made) == (None, True) and isinstance(noted, UnknownStream | NoteResult)
+        assert (await streams.get("s")).stream.writers.keys() == ({"w"} if isinstance(noted, NoteResult) else set())
 
     play(f"sqlite:///{tmp_path / 'store.db'}", scene)
