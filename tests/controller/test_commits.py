@@ -12,9 +12,12 @@ import pytest
 
 from controller.clock import Clock
 from controller.commit.freshness import Freshness
-from controller.commit.loop import FLUSH_NOTES_BESIDE, CommitLoop, Locked
-from controller.commit.store import Store
+from controller.commit.loop import FLUSH_NOTES_BESIDE, Cold, CommitLoop, Locked
+from controller.commit.store import Store, _in_loop
+from controller.commit.store_threads import CommitOrder
 from controller.storage import schema
+from controller.storage.diagnosis import StoreSilent
+from controller.storage.heads import Head
 from controller.storage.news import Found, Known
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
@@ -38,6 +41,7 @@ class HeldStore:
         self.loaded: dict[str, LoadedStream] = {}
         self.writings: list[Commit] = []
         self.durable: bool | None = None  # what became of a commit whose outcome was unknown
+        self.written_elsewhere: dict[Subject, Head] = {}
         self.locks: list[list[str]] = []  # what was locked, commit by commit
         self.locked, self.answers = asyncio.Event(), asyncio.Event()  # locks are given, and what became of a commit
         self.locked.set()
@@ -57,7 +61,8 @@ class HeldStore:
         self.locks.append(sorted(subject.name for subject in subjects))
         await self.locked.wait()
         found = {subject: self.loaded.get(subject.name) for subject in subjects}
-        commit = apply(Found({subject: each.head for subject, each in found.items() if each is not None}))
+        heads = {subject: each.head for subject, each in found.items() if each is not None}
+        commit = apply(Found(heads | self.written_elsewhere))
         if commit is not None:
             self.writings.append(commit)
             self._ends.append(asyncio.get_running_loop().create_future())
@@ -224,14 +229,16 @@ def test_a_call_that_comes_while_its_stream_is_being_locked_goes_with_the_others
         first = call(commits, live, 1)
         while not store.locks:
             await asyncio.sleep(0)
+        assert commits.under_way(live.subject) is not None  # nobody else takes in what is found
         second, elsewhere = call(commits, live, 2), call(commits, other, 1)
+        creating = commits.call(live.subject, step=lambda _: None, creates=True)  # its name is not reserved
         store.locked.set()
         await store.end()
         await asyncio.gather(first, second)
-        assert not elsewhere.done()
+        assert not elsewhere.done() and not creating.done()
         await store.end()
-        await elsewhere
-        assert store.locks == [["s"], ["t"]]
+        await asyncio.gather(elsewhere, creating)
+        assert store.locks == [["s"], ["s", "t"]]
 
     run(scene)
 
@@ -343,8 +350,33 @@ def test_a_stream_of_a_restored_store_begins_anew_also_if_it_is_loaded_while_it_
         loaded = store.stream("s")
         loaded.head = loaded.head._replace(restored_at=NOON)
         store.locked.set()
-        await store.end()
+        await asyncio.wait_for(store.end(), 10)
         assert await epochs > NOON
+
+    run(scene)
+
+
+def test_what_is_other_than_it_is_locked_is_not_changed() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live, locked = store.stream("s"), Locked([])
+        store.written_elsewhere[live.subject] = live.head._replace(version=live.head.version + 9)
+        locked.found = Found(store.written_elsewhere)
+        with pytest.raises(Cold):
+            locked.item(store, live.subject)
+        with pytest.raises(Cold):
+            await commits.call(live.subject, step=lambda locked: locked.item(store, live.subject))
+        assert live.discarded  # it could not take in what others have written
+
+    run(scene)
+
+
+def test_nothing_is_applied_once_the_caller_was_told_that_it_failed() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        order, applied = CommitOrder(1.0), list[Found]()
+        assert order.withdraw()
+        with pytest.raises(StoreSilent):
+            await asyncio.to_thread(_in_loop, asyncio.get_running_loop(), applied.append, order, lambda: Found({}))
+        assert not applied
 
     run(scene)
 
