@@ -298,7 +298,7 @@ class CommitLoop:
             for each in locked.changed.values():
                 each.discard()
         if durable:
-            self._health.committed(began, len(locked.calls) if locked.written else 0)
+            self._health.committed(began, sum([call.work for call in locked.calls]) if locked.written else 0)
             _answer(locked, None)
         else:
             assert error is not None
