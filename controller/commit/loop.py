@@ -281,17 +281,19 @@ class CommitLoop:
                         known[subject] = item.known
         apply = partial(self._apply, locked, asyncio.get_running_loop().time())
         error: Exception | None = None
-        durable: bool | None = True
+        durable: bool | None = False
         try:
             try:
                 await self._store.transact(locked.items.keys(), known, creating, apply)
+                durable = True
             except CommitUnknown as unknown:
-                error, durable = unknown, await self._store.outcome(locked.commit.versions, locked.commit.stamp)
-            except Exception as failed:
-                error, durable = failed, False
+                error, durable = unknown, None
+                durable = await self._store.outcome(locked.commit.versions, locked.commit.stamp)
         except asyncio.CancelledError:
             _answer(locked, StoreUndecided(reason=STOPPED) if locked.written else StoreUnavailable(reason=STOPPED))
             raise
+        except Exception as failed:
+            error = failed
         if error is None:
             _publish(locked)
         else:
@@ -334,9 +336,13 @@ class CommitLoop:
             except Exception as bug:
                 call.error = bug
                 self._spoil(locked, call.subjects)
-        for item in locked.changed.values():
-            if not item.discarded:
-                locked.written.append((item, item.write(locked.commit)))
+        try:
+            for item in locked.changed.values():
+                if not item.discarded:
+                    locked.written.append((item, item.write(locked.commit)))
+        except Exception:  # a bug: nothing of this commit is written
+            log.exception("changes could not be written")
+            raise
         return locked.commit if locked.written or locked.commit.deleted else None
 
     def _spoil(self, locked: Locked, subjects: Iterable[Subject]) -> None:
