@@ -7,7 +7,7 @@ Nobody owns a stream or a reader group: memory is a cache of the store. A call i
 has a step, which changes them in memory. The loop takes the calls that wait, and locks the heads of their subjects in
 one transaction. Then it takes in what other controllers have written since, takes one step after the other without
 waiting in between, writes what they changed, commits, and answers all. What a step may change it finds in `Locked`, and
-only there. Calls that come while the loop waits for its locks are applied with the others if their subjects are locked.
+only there. Calls that come while another controller holds the locks are applied with the others if theirs are locked.
 
 A step that finds a subject not in memory, or other than it is locked, raises Cold: its caller loads it, outside of any
 lock, and calls again. Requests with many notes wait behind all others, a portion of each, as far as there is room.
@@ -321,7 +321,9 @@ class CommitLoop:
                 except Exception:  # a bug: it is loaded again
                     log.exception("what others have stored could not be taken in")
                     item.discard()
-        for _ in range(len(self._calls)):  # that came while the loop waited for its locks
+        # Those that came while another controller held the locks. Without one the wait is short, and all callers would
+        # be answered by one commit, with nobody left to be served while the store writes the next.
+        for _ in range(len(self._calls) if found.streams else 0):
             call = self._calls.popleft()
             joins = not call.creates and all(subject in locked.items for subject in call.subjects)
             (locked.calls if joins else self._calls).append(call)

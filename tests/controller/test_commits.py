@@ -18,7 +18,7 @@ from controller.commit.store_threads import CommitOrder
 from controller.storage import schema
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.heads import Head
-from controller.storage.news import Found, Known
+from controller.storage.news import Found, Known, StreamNews
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import CommitUnknown
@@ -40,6 +40,7 @@ class HeldStore:
     def __init__(self) -> None:
         self.loaded: dict[str, LoadedStream] = {}
         self.writings: list[Commit] = []
+        self.news: dict[str, StreamNews] = {}  # what others have written
         self.durable: bool | None = None  # what became of a commit whose outcome was unknown
         self.written_elsewhere: dict[Subject, Head] = {}
         self.locks: list[list[str]] = []  # what was locked, commit by commit
@@ -222,9 +223,10 @@ def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
     run(scene, waiting_calls=2)
 
 
-def test_a_call_that_comes_while_its_stream_is_being_locked_goes_with_the_others() -> None:
+def test_a_call_that_comes_while_another_controller_holds_the_lock_goes_with_the_others() -> None:
     async def scene(store: HeldStore, commits: CommitLoop) -> None:
         live, other = store.stream("s"), store.stream("t")
+        store.news["u"] = cast("StreamNews", None)
         store.locked.clear()
         first = call(commits, live, 1)
         while not store.locks:
