@@ -63,7 +63,7 @@ class HeldStore:
         await self.locked.wait()
         found = {subject: self.loaded.get(subject.name) for subject in subjects}
         heads = {subject: each.head for subject, each in found.items() if each is not None}
-        commit = apply(Found(heads | self.written_elsewhere))
+        commit = apply(Found(heads | self.written_elsewhere, streams=self.news))
         if commit is not None:
             self.writings.append(commit)
             self._ends.append(asyncio.get_running_loop().create_future())
