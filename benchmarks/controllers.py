@@ -39,6 +39,7 @@ from benchmarks.servers import (
     scratch,
     without_wrk,
 )
+from tests.postgres import Postgres
 
 STREAMS: Final = 12  # which two and three controllers can share
 MOST: Final = 3
@@ -131,13 +132,20 @@ def load(
 
 
 def measure_notes(
-    options: argparse.Namespace, database: str, folder: Path, loads: dict[str, tuple[int, int]], report: Report
+    options: argparse.Namespace,
+    postgres: Postgres,
+    port: int,
+    folder: Path,
+    loads: dict[str, tuple[int, int]],
+    report: Report,
 ) -> None:
-    """Measures every number of controllers under each of these loads: connections and busy loops, by name."""
+    """Measures every number of controllers under each of these loads: connections and busy loops, by name. `port` is
+    that of PostgreSQL, or of a way to it."""
     runs: dict[str, dict[tuple[int, str], list[Noted]]] = {name: {fleet: [] for fleet in FLEETS} for name in loads}
     numbers = iter(range(1, sys.maxsize))
     for count, how in FLEETS * options.rounds:
-        with ExitStack() as opened:  # of their own: one that has a stream in memory follows it
+        database = postgres.new_database().replace(f":{postgres.port}/", f":{port}/")
+        with ExitStack() as opened:  # of their own, like the database: thousands of earlier writers would fall silent
             servers = [opened.enter_context(running(*controller_of(database))) for _ in range(count)]
             make_streams(servers[0].url, STREAMS)
             load(servers, how, next(numbers), folder, options.many, 1)
@@ -205,11 +213,10 @@ def measure(options: argparse.Namespace) -> Report:
             return Report(missing=[WITHOUT_POSTGRES])
         loads = {f", {each} connections": (each, 0) for each in (options.few, options.many)}
         busy = {f", {options.many} connections beside {BUSY_LOOPS} busy loops": (options.many, BUSY_LOOPS)}
-        measure_notes(options, postgres.new_database(), folder, loads | busy, report)
+        measure_notes(options, postgres, postgres.port, folder, loads | busy, report)
         with delayed(postgres.port, options.delay_ms) as through:
-            far = postgres.new_database().replace(f":{postgres.port}/", f":{through}/")
             away = {f" {options.delay_ms} ms away{name}": each for name, each in loads.items()}
-            measure_notes(options, far, folder, away, report)
+            measure_notes(options, postgres, through, folder, away, report)
         for name, how in (("kill -9", signal.SIGKILL), ("SIGSTOP", signal.SIGSTOP)):
             waited = [until_repeated_elsewhere(postgres.new_database(), how) for _ in range(options.stops)]
             what = f"unanswered notes, repeated at another controller on PostgreSQL after {name} of the first"
