@@ -25,7 +25,6 @@ USED_BY = {
     "httptools": "uvicorn",
     "pandas": "pyspark",
     "protobuf": "grpcio-status",
-    "psycopg": "sqlalchemy",
     "uvloop": "uvicorn",
     "zstandard": "pyspark",
 }
