@@ -7,19 +7,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic
 
 from controller.commit.freshness import Freshness
-from controller.commit.item import Item
-from controller.commit.loop import Cold, CommitLoop, Locked, Result
+from controller.commit.loop import Cold, CommitLoop, Kept, Locked, Result
 from controller.storage.subjects import Kind, Subject
 from strandline.errors import StoreCorrupt, StreamLoading, UnknownGroup, UnknownStream
 from strandline.names import check_name
 
 NEARLY_FRESH_S: Final = 0.5  # what was compared this recently may be locked without another look
-
-
-Kept = TypeVar("Kept", bound=Item)
 
 
 class Cache(Generic[Kept]):
@@ -167,10 +163,11 @@ class Cache(Generic[Kept]):
             # The clock's time is more than any number of registrations: no epoch is given out twice.
             locked.commit.delete(self._kind, name, locked.now)
 
+        subject = Subject(self._kind, name)
         while True:
             try:
                 return await self.change(name, end)
             except StoreCorrupt:
                 with suppress(Cold):
-                    await self._commits.call(Subject(self._kind, name), step=end_unreadable)
+                    await self._commits.call(subject, step=end_unreadable)
                     return None

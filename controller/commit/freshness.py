@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.commit.item import Item
-from controller.commit.loop import CommitLoop
+from controller.commit.loop import STOPPED, CommitLoop
 from controller.commit.store import Store
 from controller.storage.news import Known, look
 from controller.storage.subjects import Subject
@@ -53,7 +53,7 @@ class Freshness:
             self._looking.cancel()
             await asyncio.wait([self._looking])
         if self._answer is not None:  # the task had not begun
-            _refuse(self._answer, StoreUnavailable(reason="the controller has stopped"))
+            _refuse(self._answer, StoreUnavailable(reason=STOPPED))
 
     async def _look(self) -> None:
         """Looks for all who ask, one query at a time."""
@@ -64,7 +64,7 @@ class Freshness:
                 try:
                     await self._look_for(asked)
                 except asyncio.CancelledError:
-                    _refuse(answer, StoreUnavailable(reason="the controller has stopped"))
+                    _refuse(answer, StoreUnavailable(reason=STOPPED))
                     raise
                 except Exception as error:
                     _refuse(answer, error)
@@ -73,7 +73,7 @@ class Freshness:
         finally:
             self._looking = None
             if self._answer is not None:
-                _refuse(self._answer, StoreUnavailable(reason="the controller has stopped"))
+                _refuse(self._answer, StoreUnavailable(reason=STOPPED))
                 self._answer = None
 
     async def _look_for(self, asked: Iterable[Subject]) -> None:

@@ -138,7 +138,7 @@ class Groups:
                 differs = _differences(found.membership.settings, settings)
                 if differs:
                     exists = GroupExists(group=name, differs=differs)
-                    if _refuse(found, exists, locked.now, by, call="created"):
+                    if record_refused("group", name, found.journal, exists, locked.now, by=by, call="created"):
                         locked.change(found)
                     raise exists
                 return found, False
@@ -380,7 +380,8 @@ class Groups:
             try:
                 repeated = call(members, graphs, moment)
             except Refused as error:
-                refused = _refuse(loaded, error, now, None if act is None else act.by, reader=reader)
+                by = None if act is None else act.by
+                refused = record_refused("group", group, loaded.journal, error, now, by=by, reader=reader)
                 if loaded.record_silent(now) or refused:
                     locked.change(loaded)
                 raise
@@ -505,14 +506,6 @@ class Groups:
         loaded = self._streams.find_loaded(place[0])
         chain = loaded.chains.get(DEFAULT_KEY) if loaded is not None else None
         return None if chain is None else bound_at(chain, place[1], offset)
-
-
-def _refuse(loaded: LoadedGroup, error: Refused, now: int, by: str | None, **more: str) -> bool:
-    """Journals and logs a call that was refused; returns whether that is to be written."""
-    if not loaded.journal.refuse(error, now, by=by, **more):
-        return False
-    record_refused("group", loaded.membership.name, error, **more)
-    return True
 
 
 def _differences(one: GroupSettings, other: GroupSettings) -> tuple[str, ...]:

@@ -54,10 +54,9 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
         note = note_of(given, stream)
     except Refused as error:
         if stream is not None:
-            notes.journal_refusal(stream, error, caller.name)
+            controller.streams.journal_refusal(stream, error, caller.name)
         raise
-    if caller.grant is not None:
-        caller.check_writer(stream, note.writer)
+    caller.check_writer(stream, note.writer)
     noted = await notes.take(stream, note, by=caller.name)
     return to_json(note_reply(noted.answer, noted.graph, noted.held_by, noted.ahead_ms, keyed=given.times is not UNSET))
 

@@ -83,7 +83,7 @@ def answer_with(request: Request, error: StrandlineError, headers: Mapping[str, 
     if isinstance(error, Denied):
         log_denied(request, error)
     if isinstance(error, Forbidden) and error.writer is not None and error.stream is not None:
-        controller.notes.journal_refusal(error.stream, error, _name_of(request))
+        controller.streams.journal_refusal(error.stream, error, _name_of(request))
     body = msgspec.json.encode(to_problem(error))
     return Response(body, status_code=status_of(error), headers=given, media_type=MEDIA_TYPE)
 

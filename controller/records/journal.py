@@ -127,11 +127,16 @@ def few(offsets: Mapping[str, int]) -> dict[str, int]:
     return dict(islice(sorted(offsets.items()), JOURNAL_NAMES))
 
 
-def record_refused(what: str, name: str, error: Refused, **more: Any) -> None:
-    """Logs a refusal. Call it only if the journal took it; the metrics count all refusals."""
+def record_refused(
+    what: str, name: str, journal: Journal, error: Refused, now: int, *, by: str | None, **more: Any
+) -> bool:
+    """Journals and logs a refused call of a stream or group; False if there were too many. The metrics count all."""
+    if not journal.refuse(error, now, by=by, **more):
+        return False
     problem = to_problem(error)
     details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
     log_event("refused", logging.WARNING, **{what: name, **more, **details})
+    return True
 
 
 def log_entries(what: str, name: str, written: list[WrittenEntry]) -> None:

@@ -163,13 +163,9 @@ class Notes:
                 continue
             for each in notes:
                 if isinstance(each, StrandlineError):
-                    self.journal_refusal(stream, each, request.by)
+                    self._streams.journal_refusal(stream, each, request.by)
                 results.append(each if isinstance(each, StrandlineError) else request.missing[stream])
         return results
-
-    def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
-        """Journals a note that was refused before it reached the stream, as `Streams.journal_refusal` does."""
-        self._streams.journal_refusal(stream, error, by)
 
     def _take_run(
         self,
@@ -189,7 +185,7 @@ class Notes:
         held: dict[tuple[str, ...], dict[str, Holder]] = {}  # by keys; each is filled at the end
         for place, note in enumerate(notes, first):
             if isinstance(note, StrandlineError):
-                self.journal_refusal(loaded.name, note, request.by)
+                self._streams.journal_refusal(loaded.name, note, request.by)
                 results.append(note)
                 continue
             try:

@@ -380,10 +380,7 @@ def refuse(loaded: LoadedStream, error: Refused, now: int, by: str | None, **mor
     """Counts, journals and logs a call that was refused; `more` has the `writer` of a note. Returns whether that is to
     be written."""
     loaded.counts.refuse(error.code, more.get("writer"))
-    if not loaded.journal.refuse(error, now, by=by, **more):
-        return False
-    record_refused("stream", loaded.name, error, **more)
-    return True
+    return record_refused("stream", loaded.name, loaded.journal, error, now, by=by, **more)
 
 
 def _advance(loaded: LoadedStream, locked: Locked) -> None:
