@@ -63,6 +63,13 @@ def test_pipelined_calls_are_answered_in_order_and_what_follows_one_that_closes_
     assert time_of(served, "last") == 40
 
 
+def test_an_answer_comes_in_one_piece(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        for time in range(1, 41):
+            raw.send(note(time, "one piece"))
+            assert raw.socket.recv(65536).endswith(b"}"), "the head came before the body"
+
+
 CHUNKED = f"POST {NOTES} HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\nno size\r\n".encode()
 
 
