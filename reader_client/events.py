@@ -6,17 +6,17 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from reader_client.event_windows import Closed, WindowKind
 from reader_client.items import EventItem, Item, ReaderState
 from reader_client.jobs import AnyConnection, AsyncClient, BlockingClient, Client
 from reader_client.options import LateEvents, Options, OptionsGiven
 from reader_client.reader import ReaderJobs
-from reader_client.windowing import KeyFunction, Value, Windowing, value_of
-from strandline.client.http import AsyncConnection, Connection, monotonic_ms
+from reader_client.windowing import File, KeyFunction, Value, Windowing, value_of
+from strandline.client.http import AsyncConnection, Connection, Reaching, monotonic_ms
+from strandline.core.checks import check_options
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
 from strandline.errors import StrandlineError
@@ -24,10 +24,14 @@ from strandline.logs import LogReader
 from strandline.wire.groups import GroupWindow
 from strandline.wire.shapes import Positions
 
-AnyWindows = TypeVar("AnyWindows")
+Kept = TypeVar("Kept")
 
 
-class _Reading(Client[AnyConnection], Generic[AnyConnection, AnyWindows]):
+class ReaderOptions(OptionsGiven, Reaching):
+    """What an `EventReader` takes by name."""
+
+
+class _Reading(Client[AnyConnection], Generic[AnyConnection]):
     """The reader's own state, and the group's as of the last report."""
 
     def __init__(
@@ -37,19 +41,19 @@ class _Reading(Client[AnyConnection], Generic[AnyConnection, AnyWindows]):
         reader: str,
         logs: Mapping[str, LogReader],
         *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
         state: ReaderState | None = None,
         now_ms: Callable[[], float] = monotonic_ms,
-        **options: Unpack[OptionsGiven],
+        **options: Unpack[ReaderOptions],
     ) -> None:
         """Creates the reader named `reader` of the group `group`. `controller` is one or several URLs, or a shared
-        connection, which has its own token and stays open. `token`, `token_file` and `ca_file` come from the
-        environment by default, see `Connection`. Options: see above."""
-        self._reading = ReaderJobs(group, reader, logs, Options(**options), state, now_ms)
+        connection, which has its own token and stays open. For `token`, `token_file`, `ca_file` and `patience` see
+        `Connection`, for the other options above."""
+        check_options(options, ReaderOptions.__annotations__, type(self))
+        given: dict[str, Any] = {**options}  # of two kinds, which are one to callers
+        reaching: Any = {name: given.pop(name) for name in Reaching.__annotations__ if name in given}
+        self._reading = ReaderJobs(group, reader, logs, Options(**given), state, now_ms)
         self._turns: threading.Lock | None = threading.Lock()  # of work beside an event loop
-        self._connect(controller, token, token_file, ca_file)
+        self._connect(controller, reaching)
 
     @property
     def window(self) -> GroupWindow | None:
@@ -108,40 +112,15 @@ class _Reading(Client[AnyConnection], Generic[AnyConnection, AnyWindows]):
         """Marks an event as processed, for a reader with `acknowledge`."""
         self._reading.done(item)
 
-    def windows(
-        self,
-        kind: WindowKind,
-        *,
-        state: str | Path,
-        key: KeyFunction | None = None,
-        value: Value = value_of,
-        time_key: str = DEFAULT_KEY,
-    ) -> AnyWindows:
-        """Returns the windows of the group's events, each once no older event follows: `window.start`, `end`, `key` and
-        `events`; `complete`, and `without`, the writers that marks left out. Ends when all streams are sealed and read.
-
-            with EventReader(url, "counting", "reader-1", {"orders": log}, **options) as reader:
-                for window in reader.windows(Tumbling(10_000), state="count.state"):
-                    print(window.start_at, len(window.events))
-
-        The file `state` keeps what was read and the open windows: a program that is killed goes on where it was. The
-        windows that it was working on come again then, with the same events. `key` gives the key of an event's window,
-        `value` what the window keeps of an event: its bytes, or other plain data. `options` have a `time_domain` and an
-        `event_time`. `time_key` is the key of the time, and of the watermark. The reader is the only one of its group.
-        Raises InvalidConfig for a reader that has begun to read, has windows or a state of its own, or no event time,
-        for a file that cannot be written, or has windows of another kind or time key, and for an event without the
-        `time_key`, which stays unsettled; QueueFull; and what `read` raises.
-        """
+    def _begin_windows(
+        self, kind: WindowKind, state: File, key: KeyFunction | None, value: Value, time_key: str
+    ) -> Windowing:
         windowing = Windowing.begin(self._reading, kind, state, key, value, time_key)
         self._reading = windowing.reading
-        return self._closed(windowing)
-
-    def _closed(self, windowing: Windowing) -> AnyWindows:
-        """The windows as they close: an iterator, or for asyncio an asynchronous one."""
-        raise NotImplementedError
+        return windowing
 
 
-class EventReader(_Reading[Connection, Iterator[Closed[Any]]], BlockingClient):
+class EventReader(_Reading[Connection], BlockingClient):
     """Reads its share of a group's segments: events, with watermarks in between. Use it from one thread at a time.
 
         with EventReader(url, "billing", "reader-1", {"orders": log}, time_domain="event") as reader:
@@ -196,6 +175,50 @@ class EventReader(_Reading[Connection, Iterator[Closed[Any]]], BlockingClient):
         """
         return self._run(self._reading.current_window())
 
+    @overload
+    def windows(
+        self, kind: WindowKind, *, state: File, key: KeyFunction | None = None, time_key: str = DEFAULT_KEY
+    ) -> Iterator[Closed[bytes | None]]: ...
+
+    @overload
+    def windows(
+        self,
+        kind: WindowKind,
+        *,
+        state: File,
+        key: KeyFunction | None = None,
+        value: Callable[[EventItem], Kept],
+        time_key: str = DEFAULT_KEY,
+    ) -> Iterator[Closed[Kept]]: ...
+
+    def windows(
+        self,
+        kind: WindowKind,
+        *,
+        state: File,
+        key: KeyFunction | None = None,
+        value: Value = value_of,
+        time_key: str = DEFAULT_KEY,
+    ) -> Iterator[Closed[Any]]:
+        """Returns the windows of the group's events, each once no older event follows: `window.start`, `end`, `key` and
+        `events`; `complete`, and `without`, the writers that marks left out. Ends when all streams are sealed and read.
+
+            with EventReader(url, "counting", "reader-1", {"orders": log}, …) as reader:
+                for window in reader.windows(Tumbling(10_000), state="count.state"):
+                    print(window.start_at, len(window.events))
+
+        The file `state` keeps what was read and the open windows: a program that is killed goes on where it was. The
+        windows that it was working on come again then, with the same events. With None nothing is kept, as in a test.
+        `key` gives the key of an event's window, `value` what the window keeps of an event: its bytes, or other plain
+        data. The reader has a `time_domain` and an `event_time`. `time_key` is the key of the time, and of the
+        watermark. The reader is the only one of its group.
+
+        Raises InvalidConfig for a reader that has begun to read, has windows or a state of its own, or no event time,
+        for a file that cannot be written, or has windows of another kind or time key, and for an event without the
+        `time_key`, which stays unsettled; QueueFull; and what `read` raises.
+        """
+        return self._closed(self._begin_windows(kind, state, key, value, time_key))
+
     def _closed(self, windowing: Windowing) -> Iterator[Closed[Any]]:
         self._run(self._reading.open())
         if windowing.closing is not None:
@@ -246,7 +269,7 @@ class EventReader(_Reading[Connection, Iterator[Closed[Any]]], BlockingClient):
         self._leave()
 
 
-class AsyncEventReader(_Reading[AsyncConnection, AsyncIterator[Closed[Any]]], AsyncClient):
+class AsyncEventReader(_Reading[AsyncConnection], AsyncClient):
     """`EventReader` for asyncio. Use it from one task at a time. It reads the logs in other threads, one at a time."""
 
     async def read(self, wait_ms: float | None = None) -> Item | None:
@@ -256,6 +279,34 @@ class AsyncEventReader(_Reading[AsyncConnection, AsyncIterator[Closed[Any]]], As
     async def get_time_window(self) -> GroupWindow:
         """See `EventReader.get_time_window`."""
         return await self._run(self._reading.current_window())
+
+    @overload
+    def windows(
+        self, kind: WindowKind, *, state: File, key: KeyFunction | None = None, time_key: str = DEFAULT_KEY
+    ) -> AsyncIterator[Closed[bytes | None]]: ...
+
+    @overload
+    def windows(
+        self,
+        kind: WindowKind,
+        *,
+        state: File,
+        key: KeyFunction | None = None,
+        value: Callable[[EventItem], Kept],
+        time_key: str = DEFAULT_KEY,
+    ) -> AsyncIterator[Closed[Kept]]: ...
+
+    def windows(
+        self,
+        kind: WindowKind,
+        *,
+        state: File,
+        key: KeyFunction | None = None,
+        value: Value = value_of,
+        time_key: str = DEFAULT_KEY,
+    ) -> AsyncIterator[Closed[Any]]:
+        """See `EventReader.windows`."""
+        return self._closed(self._begin_windows(kind, state, key, value, time_key))
 
     async def _closed(self, windowing: Windowing) -> AsyncIterator[Closed[Any]]:
         await self._run(self._reading.open())

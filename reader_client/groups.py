@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Unpack
 
 from reader_client.jobs import AnyConnection, AsyncClient, Awaiting, Blocking, BlockingClient, Client, Job
 from reader_client.windows import PositionAt
 from strandline.client import group_calls
 from strandline.client.calls import Call
-from strandline.client.http import AsyncConnection, Connection, new_registration
+from strandline.client.http import AsyncConnection, Connection, Reaching, new_registration
 from strandline.client.loop import remote
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.config import checked
@@ -100,15 +100,12 @@ class _OfGroup(Client[AnyConnection]):
         self,
         controller: str | Sequence[str] | AnyConnection,
         group: str,
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
+        **reaching: Unpack[Reaching],
     ) -> None:
-        """`controller` is one or several URLs, or a shared connection, which has its own token and stays open. `token`,
-        `token_file` and `ca_file` come from the environment by default, see `Connection`."""
+        """`controller` is one or several URLs, or a shared connection, which has its own token and stays open. For
+        `token`, `token_file`, `ca_file` and `patience` see `Connection`."""
         self._group = check_name("group", group)
-        self._connect(controller, token, token_file, ca_file)
+        self._connect(controller, reaching)
 
     def _changing(self, start: Start | None, settings: Mapping[str, object]) -> Call[GroupDescription]:
         return group_calls.change_group(self._group, _changes(settings), _start(start))

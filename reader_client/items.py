@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from reader_client.event_windows import LeftOut
 from strandline.core.checks import check_time
@@ -67,21 +67,20 @@ class EventItem:
         return bool(self.late)
 
     @property
-    def is_event(self) -> bool:
+    def is_event(self) -> Literal[True]:
         return True
 
     @property
-    def is_watermark(self) -> bool:
+    def is_watermark(self) -> Literal[False]:
         return False
 
     @property
-    def is_idle(self) -> bool:
+    def is_idle(self) -> Literal[False]:
         return False
 
     @property
-    def watermark(self) -> int | None:
+    def watermark(self) -> None:
         """None, since this is an event."""
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +108,20 @@ class WatermarkItem:
         return not self.left_out
 
     @property
-    def is_event(self) -> bool:
+    def is_event(self) -> Literal[False]:
         return False
 
     @property
-    def is_idle(self) -> bool:
+    def is_idle(self) -> Literal[False]:
         return False
 
     @property
-    def is_watermark(self) -> bool:
+    def is_watermark(self) -> Literal[True]:
         return True
 
     @property
-    def event(self) -> StoredEvent | None:
+    def event(self) -> None:
         """None, since this is a watermark."""
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,26 +133,24 @@ class IdleItem:
     ended: bool = False
 
     @property
-    def is_event(self) -> bool:
+    def is_event(self) -> Literal[False]:
         return False
 
     @property
-    def is_watermark(self) -> bool:
+    def is_watermark(self) -> Literal[False]:
         return False
 
     @property
-    def is_idle(self) -> bool:
+    def is_idle(self) -> Literal[True]:
         return True
 
     @property
-    def event(self) -> StoredEvent | None:
+    def event(self) -> None:
         """None, since this is no event."""
-        return None
 
     @property
-    def watermark(self) -> int | None:
+    def watermark(self) -> None:
         """None, since this is no watermark."""
-        return None
 
 
 Item: TypeAlias = EventItem | WatermarkItem | IdleItem

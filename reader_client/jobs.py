@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, assert_neve
 
 from strandline.client import loop
 from strandline.client.calls import Call
-from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.client.http import AsyncConnection, Connection, Reaching, reach, reach_async
 from strandline.client.loop import Local, Remote, remote
 from strandline.client.retry import Pause
 from strandline.errors import StrandlineError
@@ -76,14 +76,8 @@ class Client(Generic[AnyConnection]):
     _reach: ClassVar[Callable[..., tuple[Any, Callable[[], Any]]]]  # a connection, and what releases it
     _connection: AnyConnection
 
-    def _connect(
-        self,
-        controller: str | Sequence[str] | AnyConnection,
-        token: str | None,
-        token_file: str | None,
-        ca_file: str | None,
-    ) -> None:
-        self._connection, self._leave = self._reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+    def _connect(self, controller: str | Sequence[str] | AnyConnection, reaching: Reaching) -> None:
+        self._connection, self._leave = self._reach(controller, reaching, type(self))
 
 
 class Blocking(Client[Connection]):

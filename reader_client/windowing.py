@@ -35,6 +35,7 @@ from strandline.errors import InvalidConfig
 
 KeyFunction: TypeAlias = Callable[[EventItem], Hashable]
 Value: TypeAlias = Callable[[EventItem], Any]
+File: TypeAlias = str | Path | None  # None: nothing is kept
 
 
 def value_of(item: EventItem) -> bytes | None:
@@ -48,7 +49,7 @@ class Windowing:
 
     reading: ReaderJobs
     windows: EventWindows[Any]
-    path: Path
+    path: Path | None
     key: KeyFunction | None
     value: Value
     time_key: str
@@ -60,7 +61,7 @@ class Windowing:
         cls,
         reading: ReaderJobs,
         kind: WindowKind,
-        state: str | Path,
+        state: File,
         key: KeyFunction | None,
         value: Value,
         time_key: str,
@@ -68,9 +69,10 @@ class Windowing:
         """Takes the reader over, from the state in the file if there is one. Raises InvalidConfig for a reader that has
         begun, or cannot have windows, for a file that cannot be written, and for windows of another time key."""
         _check(reading.options)
-        check_place(state)
-        path, windows = Path(state), EventWindows[Any](kind)
-        saved = ReaderState.read(path)
+        path, windows, saved = None, EventWindows[Any](kind), None
+        if state is not None:
+            check_place(state)
+            path, saved = Path(state), ReaderState.read(state)
         if saved is not None and saved.time_key not in (None, time_key):
             wanted = f"{saved.time_key!r}, as in the saved windows: another needs a state and a reader group of its own"
             raise InvalidConfig(name="time_key", value=time_key, wanted=wanted)
@@ -130,7 +132,9 @@ class Windowing:
         self.reading.settle()
 
     def _write(self, closing: Closing | None) -> None:
-        replace(self.reading.save(), time_key=self.time_key, closing=closing).write(self.path)
+        state = replace(self.reading.save(), time_key=self.time_key, closing=closing)
+        if self.path is not None:
+            state.write(self.path)
 
 
 def _close(windows: EventWindows[Any], closing: Closing) -> list[Closed[Any]]:

@@ -6,13 +6,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, Unpack
 
 from reader_client.jobs import AnyConnection, AsyncClient, BlockingClient, Client, Job
 from reader_client.mark_cache import CACHED_MARKS_DEFAULT, MarkCache
 from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
 from strandline.client import calls
-from strandline.client.http import AsyncConnection, Connection, monotonic_ms
+from strandline.client.http import AsyncConnection, Connection, Reaching, monotonic_ms
 from strandline.client.loop import remote
 from strandline.client.time_wait import WAIT_UNTIL_DEFAULT_MS, OnWait, wait_until_there
 from strandline.core.checks import check_whole
@@ -47,20 +47,18 @@ class _WithCache(Client[AnyConnection], Generic[AnyConnection, AnyFollowing]):
         controller: str | Sequence[str] | AnyConnection,
         stream: str,
         *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
         cached: bool = False,
         stale_after_ms: int = STALE_AFTER_DEFAULT_MS,
         keep_marks: int = CACHED_MARKS_DEFAULT,
+        **reaching: Unpack[Reaching],
     ) -> None:
         """Creates the time windows of the stream `stream`.
 
         - `controller`: one or several URLs, see `Connection`, or a shared connection, which has its own token and stays
           open.
-        - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
         - `cached`, `stale_after_ms`: see above.
         - `keep_marks`: how many marks of each key are cached, the newest ones; older positions take a call.
+        - `token`, `token_file`, `ca_file`, `patience`: see `Connection`.
         """
         self._stream = check_name("stream", stream)
         self._cached = cached
@@ -70,7 +68,7 @@ class _WithCache(Client[AnyConnection], Generic[AnyConnection, AnyFollowing]):
         self._followers: dict[str, Follower] = {}
         self._following: list[AnyFollowing] = []
         self._starting = threading.Lock()
-        self._connect(controller, token, token_file, ca_file)
+        self._connect(controller, reaching)
 
     @property
     def following(self) -> Mapping[str, Following]:

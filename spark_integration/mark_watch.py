@@ -26,8 +26,8 @@ from spark_integration import older_releases
 from spark_integration.errors import InvalidOffset
 from spark_integration.listener import ReportListener, watermark_of
 from spark_integration.offsets import SourceOffset, offset_of
-from strandline.core.incomplete import names, text_of
-from strandline.core.time_units import SECONDS_END, unit_of
+from strandline.core.incomplete import names
+from strandline.core.time_units import SECONDS_END, text_of, unit_of
 from strandline.paced_log import WARNINGS_PAUSE_MS
 
 if TYPE_CHECKING:

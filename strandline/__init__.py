@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from spark_integration import *
     from strandline.core.backlog import BacklogDetector as BacklogDetector
     from strandline.core.backlog import CallableStrategy as CallableStrategy
+    from strandline.errors import *
+    from strandline.logs import StoredEvent as StoredEvent
+    from strandline.logs.errors import *
     from strandline.logs.kafka import KafkaLog as KafkaLog
     from strandline.logs.kafka_reader import KafkaLogReader as KafkaLogReader
     from strandline.logs.sqlite import SqliteLog as SqliteLog
@@ -44,8 +47,9 @@ else:
         "KafkaLog": "confluent_kafka",
         "KafkaLogReader": "confluent_kafka",
     }
-    # A name is looked for in these, which need no extra.
+    # A name is looked for in these, which need no extra; `import *` leaves out errors, whose names are common words.
     _CLIENTS = ("writer_client", "reader_client")
+    _ERRORS = ("strandline.errors", "strandline.logs.errors")
     # Where the others are.
     _HOMES = {
         "BacklogDetector": "strandline.core.backlog",
@@ -54,6 +58,7 @@ else:
         "KafkaLogReader": "strandline.logs.kafka_reader",
         "SqliteLog": "strandline.logs.sqlite",
         "SqliteLogReader": "strandline.logs.sqlite_reader",
+        "StoredEvent": "strandline.logs",
         "__version__": "strandline.version",
         **dict.fromkeys(_SPARK, "spark_integration"),
     }
@@ -66,6 +71,8 @@ else:
         home = _HOMES.get(name)
         if home is None and not name.startswith("_"):
             home = next((client for client in _CLIENTS if name in import_module(client).__all__), None)
+        if home is None and name[:1].isupper():
+            home = next((each for each in _ERRORS if hasattr(getattr(import_module(each), name, None), "says")), None)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = extras.load(home, name)

@@ -72,6 +72,7 @@ class Waiting:
         self._log = log
         self._now = now
         self._since: float | None = None
+        self.told = False
 
     def begins(self) -> None:
         """Records that the client waits from now on; else it does from the first failure on."""
@@ -84,7 +85,11 @@ class Waiting:
             self._since = now
         waited_ms = (now - self._since) * 1000
         if waited_ms >= WAIT_LOGGED_AFTER_MS:
+            self.told = True
             self._log.warn("waiting", f"{text} (for {waited_ms / 1000:.0f} s)")
 
-    def ends(self) -> None:
-        self._since = None
+    def ends(self, text: str) -> None:
+        """Records that the wait is over; `text` says so if the wait was `told`."""
+        if self._since is not None and self.told:
+            self._log.warn("over", f"{text} after {self._now() - self._since:.0f} s")
+        self._since, self.told = None, False

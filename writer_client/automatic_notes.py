@@ -9,6 +9,7 @@ from typing import Final, Literal, Protocol
 
 from strandline.core.checks import check_whole
 from strandline.core.note import check_position, check_time
+from strandline.core.time_units import Instant, milliseconds
 from strandline.errors import InvalidConfig
 from strandline.logs import Log, Position
 from writer_client.errors import NoLog
@@ -29,6 +30,11 @@ class AutomaticTime:
     clock, when it is passed to `write`: 0 if it gets its time under the same lock. In the `ingestion` domain a note has
     the controller's clock, which the writer requests before it reads its position; `clock` and `lag_ms` are not used.
 
+    `oldest` is for a program that holds events back, in a buffer or while it is offline. It returns the time of the
+    oldest event that the program has and that was not yet passed to `write`, or to a producer: no later time is noted.
+    None: nothing is held back. It runs in any thread, after the clock is read; take an event out of the buffer after
+    the call that writes it. `lag_ms` is then how old an event may be when it comes into the buffer.
+
     `position` is for a writer without a log. It returns a position above everything that this writer has written, in
     the form that `note_time` takes. It runs in another thread after the clock is read, and may wait. While it raises,
     the writer notes nothing.
@@ -38,6 +44,7 @@ class AutomaticTime:
     domain: Literal["event", "ingestion"] = "event"
     lag_ms: int = NOTE_LAG_DEFAULT_MS
     clock: Callable[[], int] = system_clock_ms
+    oldest: Callable[[], Instant | None] | None = None
     position: Callable[[], Mapping[str, int]] | None = None
 
     def __post_init__(self) -> None:
@@ -45,10 +52,17 @@ class AutomaticTime:
         check_whole("lag_ms", self.lag_ms, least=0)
         if self.domain not in ("event", "ingestion"):
             raise InvalidConfig(name="domain", value=self.domain, wanted='"event" or "ingestion"')
+        if self.domain == "ingestion" and self.oldest is not None:
+            wanted = "left out: in the ingestion domain an event has the time when it is written"
+            raise InvalidConfig(name="oldest", value="given", wanted=wanted)
 
     def now(self) -> int:
-        """The time to note in the `event` domain. Raises the error of `clock`, and InvalidNote for what is no time."""
-        now = self.clock() - self.lag_ms
+        """The time to note in the `event` domain. Raises what `clock` and `oldest` raise, and InvalidNote or
+        InvalidConfig for what is no time."""
+        now = self.clock() - self.lag_ms  # first: what comes into the buffer from here on is not older
+        held = None if self.oldest is None else self.oldest()
+        if held is not None:
+            now = min(now, milliseconds("oldest", held))
         check_time("the clock's time", now)
         return now
 

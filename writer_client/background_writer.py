@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
-from strandline.client.http import Connection
+from strandline.client.http import Connection, Reaching, check_left_out
 from strandline.core.changes import Registered
+from strandline.core.checks import check_options
 from strandline.core.note import DEFAULT_KEY, check_key, check_position, check_time
 from strandline.errors import PositionWentBack
 from strandline.limits import SEGMENTS_PER_STREAM
@@ -49,19 +50,18 @@ class BackgroundWriter(BaseWriter):
         stream: str,
         name: str,
         *,
-        token: str | None = None,
         keys: Iterable[str] = (),
         log: Log | None = None,
         on_report: Callable[[Report], None] | None = None,
         automatically_note_time: AutomaticTime | bool = False,
         idle_after_ms: int | None = None,
         leaving: Leaving = "stay",
+        **reaching: Unpack[Reaching],
     ) -> None:
         """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
 
         - `controller`: one or several URLs, see `Connection`; a connection; or a `Background`, which many writers in
           one process can share.
-        - `token`: for URLs; by default from the environment, see `Connection`.
         - `keys`: the time keys that the writer notes.
         - `log`: the log to write to, which also provides the positions of notes.
         - `on_report`: called in the sending thread with each report; it must not wait for the writer.
@@ -70,12 +70,15 @@ class BackgroundWriter(BaseWriter):
         - `idle_after_ms`: go idle after this time without a write or a manual note, if no transaction is open. The
           writer registers again before its next write; events below its new floor are late.
         - `leaving`: what the end of the `with` block does: `"stay"`, `"idle"` or `"close"`, see `Writer`.
+        - `token`, `token_file`, `ca_file`, `patience`: see `Connection`; a `Background` has its own.
         """
         super().__init__(stream, name, keys, log, on_report, automatically_note_time, idle_after_ms, leaving)
+        check_options(reaching, Reaching.__annotations__, type(self))
         if isinstance(controller, Background):
             controller.check()
+            check_left_out(reaching, Reaching.__annotations__, "a Background")
         self._owns_background = not isinstance(controller, Background)
-        self._sender = controller if isinstance(controller, Background) else Background(controller, token=token)
+        self._sender = controller if isinstance(controller, Background) else Background(controller, **reaching)
         self._connection = self._sender.connection
 
     _closes_by_name = False

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strandline.core.changes import Registered
-from strandline.core.time_units import unit_of
+from strandline.core.time_units import text_of, unit_of
 from strandline.wire.streams import NoteAnswer
 from writer_client.reports import EventsLate, NoteLate, RegisteredLate
 
@@ -57,9 +57,10 @@ class Lateness:
         key = max(behind, key=lambda each: behind[each] - noted[each])
         self._warn(
             "registered",
-            f"{self._who} is back, and time has gone on without it: from its last note {noted[key]}{_of(key)} to "
-            f"{behind[key]}, by {span(behind[key] - noted[key])}. What it writes below that is late for exact readers. "
-            f'A writer that is left with leaving="stay" is waited for.',
+            f"{self._who} is back, and time has gone on without it: from its last note {text_of(noted[key])}{_of(key)} "
+            f"to {text_of(behind[key])}, by {span(behind[key] - noted[key])}. What it writes below that is late for "
+            f'exact readers. Time waits for a name that is left with leaving="stay", for at most '
+            "the writer_timeout_ms of the stream.",
         )
         self._news.append(RegisteredLate(dict(noted), behind))
 
@@ -103,8 +104,9 @@ class Lateness:
             key = max(below, key=below.__getitem__)
             self._warn(
                 "note",
-                f"{self._who} is late: it noted {times[key]}{_of(key)}, {span(below[key])} below the time of the "
-                f"marks, {self.floors[key]}. What it wrote below that is late for exact readers.",
+                f"{self._who} is late: it noted {text_of(times[key])}{_of(key)}, {span(below[key])} below "
+                f"the time of the marks, {text_of(self.floors[key])}. What it wrote below that is late for "
+                "exact readers.",
             )
         elif self.floors:
             missed = {key: floor - passed[key] for key, floor in self.floors.items() if key in passed}
@@ -112,8 +114,8 @@ class Lateness:
             by = f", {span(missed[key])} beyond its last note" if missed else ""
             self._warn(
                 "passed",
-                f"time went on without {self._who}: to {self.floors[key]}{_of(key)}{by}. What it wrote below that "
-                f"since then is late for exact readers.",
+                f"time went on without {self._who}: to {text_of(self.floors[key])}{_of(key)}{by}. What it wrote "
+                f"below that since then is late for exact readers.",
             )
         self._news.append(NoteLate(times, self.late, self.floors))
 
@@ -126,8 +128,9 @@ class Lateness:
                 events = "1 late event" if count == 1 else f"{count} late events"
                 self._warn(
                     "events",
-                    f"{self._who} has written {events}: the newest is of {time}{_of(key)}, "
-                    f"{span(bound - time)} below {bound}, which the writer had noted or time had reached before.",
+                    f"{self._who} has written {events}: the newest is of {text_of(time)}{_of(key)}, "
+                    f"{span(bound - time)} below {text_of(bound)}, which the writer had noted "
+                    f"or time had reached before.",
                 )
                 self._news.append(EventsLate(count, dict(newest), {key: bound}))
                 return
@@ -149,9 +152,9 @@ class Lateness:
             key = max(ahead_ms, key=ahead_ms.__getitem__)
             self._warn(
                 "ahead",
-                f"{self._who} has noted {times[key]}{_of(key)}, {span(ahead_ms[key])} ahead of the controller's clock: "
-                "the clock that it is from may be wrong. If no other writer holds time back, time goes there, and "
-                "older events of others are late.",
+                f"{self._who} has noted {text_of(times[key])}{_of(key)}, {span(ahead_ms[key])} ahead of the "
+                "controller's clock: the clock that it is from may be wrong. If no other writer holds time back, "
+                "time goes there, and older events of others are late.",
             )
         self._ahead_warned = bool(ahead_ms)
 

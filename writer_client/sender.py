@@ -20,10 +20,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from strandline.client.calls import Clocked
-from strandline.client.http import AsyncConnection, Connection
+from strandline.client.http import AsyncConnection, Connection, Reaching, reach
 from strandline.client.retry import Patience
 from strandline.fork import OwningProcess
 from strandline.logs import Position
@@ -70,23 +70,18 @@ class Background:
     def __init__(
         self,
         controller: str | Sequence[str] | Connection,
-        *,
-        token: str | None = None,
-        patience: Patience | None = None,
+        **reaching: Unpack[Reaching],
     ) -> None:
-        """`controller` is one or several URLs, see `Connection`, or a shared connection, which has its own token and
-        stays open.
+        """`controller` is one or several URLs, or a shared connection, which has its own token and stays open. For
+        `token`, `token_file` and `ca_file` see `Connection`.
 
         Unanswered notes are sent again until they are answered. `patience`, by default the shared connection's, sets
         the pauses and the timeout of an attempt.
         """
-        self._owned: Connection | None = None
-        if isinstance(controller, Connection):
-            self.connection = controller
-            self._patience = patience if patience is not None else controller.patience
-        else:
-            self.connection = self._owned = Connection(controller, token=token)
-            self._patience = patience if patience is not None else PATIENCE
+        if not isinstance(controller, Connection):
+            reaching["patience"] = reaching.get("patience") or PATIENCE
+        self.connection, self._leave = reach(controller, reaching, type(self))
+        self._patience = self.connection.patience
         # The background repeats failed calls itself, with newer notes, and knows which answers were lost.
         self._connection = self.connection.with_patience(replace(self._patience, attempts=1))
         self.origin = OwningProcess(f"a background for {self.connection.controller}")
@@ -163,8 +158,7 @@ class Background:
         self._calls.close(wait=wait and elsewhere)
         self._flushes.close(wait=False)  # a log may hang
         process_exit.report([left for writer in self._with_notes() for left in writer.leave(0)])
-        if self._owned is not None:
-            self._owned.close()
+        self._leave()
 
     def __enter__(self) -> Self:
         return self

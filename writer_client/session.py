@@ -141,7 +141,9 @@ class WriterSession:
                 case Warn(kind, text):
                     self._paced.warn(kind, text)
                 case Failing(None):
-                    self._waiting.ends()
+                    self._waiting.ends(
+                        f"notes of writer {machine.writer!r} of stream {machine.stream!r} are answered again"
+                    )
                 case Failing(error):
                     self._waiting.goes_on(
                         f"writer {machine.writer!r} of stream {machine.stream!r} waits, and tries again: {error}"
@@ -352,7 +354,7 @@ class WriterSession:
     def _raise_unreported(self) -> None:
         error, self.machine.unreported = self.machine.unreported, None
         if error is not None:
-            raise error
+            raise error.with_traceback(None)  # where it arose in the background tells nobody anything
 
     def check_usable(self) -> None:
         """Raises a refusal that no call has raised yet, and what keeps the writer from being used. Call it under the
@@ -366,7 +368,7 @@ class WriterSession:
         if machine.phase is Phase.CLOSED:
             raise WriterClosed(writer=machine.writer)
         if machine.fenced is not None:
-            raise machine.fenced
+            raise machine.fenced.with_traceback(None)
 
     def release(self) -> None:
         """Ends everything."""

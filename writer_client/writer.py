@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, assert_never
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, Unpack, assert_never
 
-from strandline.client.http import AsyncConnection, Connection, reach
+from strandline.client.http import AsyncConnection, Connection, Reaching, reach, reach_async
 from strandline.client.loop import Local, drive, drive_async, local
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY
@@ -67,21 +67,18 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         stream: str,
         name: str,
         *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
         keys: Iterable[str] = (),
         log: Log | None = None,
         automatically_note_time: AutomaticTime | bool = False,
         idle_after_ms: int | None = None,
         on_report: Callable[[Report], None] | None = None,
         leaving: Leaving = "stay",
+        **reaching: Unpack[Reaching],
     ) -> None:
         """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
 
         - `controller`: one or several URLs, see `Connection`, or a shared connection, which has its own token and stays
           open.
-        - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
         - `keys`: the time keys that the writer notes.
         - `log`: the log to write to, which also provides the positions of notes.
         - `automatically_note_time`: note the clock every few seconds after registration. `AutomaticTime` has the
@@ -94,14 +91,15 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         - `leaving`: what the end of the `with` block does. `"stay"`: time waits for later processes of this name, so
           that nothing they write is late, for at most `writer_timeout_ms`. `"idle"`: time goes on until such a process
           registers; what it writes below its floor is late. `"close"`: the same for a name that does not come back.
+        - `token`, `token_file`, `ca_file`, `patience`: see `Connection`.
         """
         report = None if on_report is None else partial(self._report, on_report)
         super().__init__(stream, name, keys, log, report, automatically_note_time, idle_after_ms, leaving)
-        self._connect(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connect(controller, reaching)
 
-    def _connect(self, controller: Any, **credentials: str | None) -> None:
+    def _connect(self, controller: Any, reaching: Reaching) -> None:
         """Makes the connection, or shares the one that is given."""
-        self._connection, self._leave = reach(controller, **credentials)
+        self._connection, self._leave = reach(controller, reaching, type(self))
         self._shared = self._connection
 
     def _report(self, on_report: Callable[[Report], None], report: Report) -> None:
@@ -342,12 +340,13 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
 
     _loop: asyncio.AbstractEventLoop | None = None
 
-    def _connect(self, controller: Any, **credentials: str | None) -> None:
+    def _connect(self, controller: Any, reaching: Reaching) -> None:
         self._turn = asyncio.Lock()  # of work in another thread
         if isinstance(controller, AsyncConnection):
-            self._shared, self._leave, self._connection = controller, lambda: None, controller.for_threads()
+            self._shared, _ = reach_async(controller, reaching, type(self))
+            self._leave, self._connection = lambda: None, self._shared.for_threads()
         else:
-            super()._connect(controller, **credentials)
+            super()._connect(controller, reaching)
 
     async def register(self) -> Registered:
         """See `Writer.register`."""

@@ -11,12 +11,12 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypedDict, TypeVar, assert_never
 
 from strandline.client.addresses import AddressChoice, check_addresses
 from strandline.client.calls import Call, Request, Response
@@ -35,6 +35,8 @@ from strandline.client.retry import (
     Steps,
     persist,
 )
+from strandline.core.checks import check_options
+from strandline.errors import InvalidConfig
 from strandline.fork import OwningProcess
 from strandline.paced_log import PacedLog, Waiting
 
@@ -163,7 +165,10 @@ class Connection(_Connection[Transport]):
         """Makes a call; returns its result, or raises its error, ControllerAway or OutcomeUnknown. Raises UsedAfterFork
         in a process that was forked from the one that made the connection."""
         waiting = self._waiting()
-        return drive(self._steps(call), lambda step: self._take(step, waiting))
+        result = drive(self._steps(call), lambda step: self._take(step, waiting))
+        if waiting.told:
+            waiting.ends(f"the controller at {self.controller} has answered again")
+        return result
 
     def _take(self, step: Step, waiting: Waiting) -> StepResult:
         outcome: Outcome | None
@@ -223,7 +228,10 @@ class AsyncConnection(_Connection[AsyncTransport]):
     async def run(self, call: Call[Value]) -> Value:
         """See `Connection.run`."""
         waiting = self._waiting()
-        return await drive_async(self._steps(call), lambda step: self._take(step, waiting))
+        result = await drive_async(self._steps(call), lambda step: self._take(step, waiting))
+        if waiting.told:
+            waiting.ends(f"the controller at {self.controller} has answered again")
+        return result
 
     async def _take(self, step: Step, waiting: Waiting) -> StepResult:
         outcome: Outcome | None
@@ -249,6 +257,9 @@ class AsyncConnection(_Connection[AsyncTransport]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+SharedConnection = TypeVar("SharedConnection", Connection, AsyncConnection)
 
 
 class LoopTransport:
@@ -293,25 +304,49 @@ class LoopTransport:
         """Leaves the transport open: it belongs to the asyncio connection."""
 
 
+class Reaching(TypedDict, total=False):
+    """What every client takes, as `Connection` does, to reach the controller."""
+
+    token: str | None
+    token_file: str | None
+    ca_file: str | None
+    patience: Patience | None
+
+
 def reach(
-    controller: str | Sequence[str] | Connection, *, token: str | None, token_file: str | None, ca_file: str | None
+    controller: str | Sequence[str] | Connection, reaching: Reaching, client: type
 ) -> tuple[Connection, Callable[[], None]]:
-    """A client's connection, and the function that releases it. For URLs, the client makes its own and closes it. A
-    shared one has its own token, and stays open."""
+    """The connection of a client, and the function that releases it. For URLs, the client makes its own and closes it.
+    A shared one has its own token, and stays open. Raises InvalidConfig for an option that the client does not take."""
+    check_options(reaching, Reaching.__annotations__, client)
     if isinstance(controller, Connection):
-        return controller, lambda: None
-    own = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        return _shared(controller, reaching), lambda: None
+    own = Connection(controller, **reaching)
     return own, own.close
 
 
 def reach_async(
-    controller: str | Sequence[str] | AsyncConnection, *, token: str | None, token_file: str | None, ca_file: str | None
+    controller: str | Sequence[str] | AsyncConnection, reaching: Reaching, client: type
 ) -> tuple[AsyncConnection, Callable[[], Awaitable[None]]]:
     """The same for one event loop."""
+    check_options(reaching, Reaching.__annotations__, client)
     if isinstance(controller, AsyncConnection):
-        return controller, _stay_open
-    own = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        return _shared(controller, reaching), _stay_open
+    own = AsyncConnection(controller, **reaching)
     return own, own.close
+
+
+def _shared(connection: SharedConnection, reaching: Reaching) -> SharedConnection:
+    check_left_out(reaching, ("token", "token_file", "ca_file"), "a connection")
+    patience = reaching.get("patience")
+    return connection if patience is None else connection.with_patience(patience)
+
+
+def check_left_out(reaching: Reaching, names: Iterable[str], shared: str) -> None:
+    """Raises InvalidConfig for what a client takes from something shared."""
+    for name in names:
+        if reaching.get(name) is not None:
+            raise InvalidConfig(name=name, value="…", wanted=f"left out with {shared}, which has its own")
 
 
 async def _stay_open() -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import threading
 from collections.abc import Callable
@@ -30,6 +31,9 @@ _LIMITS: Final = httpx.Limits(
     max_keepalive_connections=CONNECTIONS,
     keepalive_expiry=IDLE_CONNECTION_MS / 1000,
 )
+# httpx logs each request: a line for each note. A program that wants these sets the level itself.
+if logging.getLogger("httpx").level == logging.NOTSET:
+    logging.getLogger("httpx").setLevel(logging.WARNING)
 _CHECK_S: Final = 0.25  # between two looks at what is overdue
 _IDLE_CHECKS: Final = 40  # that find no exchange; then the thread ends until there is one again
 _OVERDUE: Final = "the answer took too long, and its connection was closed"

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from strandline.core.time_units import as_datetime
+from strandline.core.time_units import text_of
 from strandline.errors import WritersLeftOut
 
 NAMES_SHOWN: Final = 5  # of writers in one line
@@ -146,9 +146,3 @@ def names(writers: Iterable[str]) -> str:
     given = list(writers)
     more = f" and {len(given) - NAMES_SHOWN} others" if len(given) > NAMES_SHOWN else ""
     return ", ".join(given[:NAMES_SHOWN]) + more
-
-
-def text_of(time: int) -> str:
-    """A time in milliseconds as people read it."""
-    moment = as_datetime(time)
-    return str(time) if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

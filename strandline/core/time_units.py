@@ -73,3 +73,9 @@ def as_datetime(time_ms: int | None) -> datetime | None:
         return START + time_ms * _MILLISECOND
     except OverflowError:
         return None
+
+
+def text_of(time: int) -> str:
+    """A time in milliseconds as people read it."""
+    moment = as_datetime(time)
+    return str(time) if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

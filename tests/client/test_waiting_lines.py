@@ -68,7 +68,9 @@ def test_a_wait_is_told_after_two_seconds_and_then_once_a_minute(lines: Any) -> 
             told.append(second)
     assert told == [2, 2 + WARNINGS_PAUSE_MS // 1000, 2 + 2 * WARNINGS_PAUSE_MS // 1000]
     assert lines()[0] == "waiting for X (for 2 s)"
-    waiting.ends()
+    waiting.ends("X has answered again")
+    assert lines()[3:] == ["X has answered again after 129 s"]
     now = 500.0
     waiting.goes_on("waiting for X")
-    assert len(lines()) == 3  # a new wait begins with its first failure
+    waiting.ends("X has answered again")
+    assert len(lines()) == 4  # a new wait begins with its first failure, and was too short to be told

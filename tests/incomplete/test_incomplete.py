@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.incomplete import UNNAMED, Began, Ceased, Completeness, OnIncomplete, names, text_of
+from strandline.core.incomplete import UNNAMED, Began, Ceased, Completeness, OnIncomplete, names
+from strandline.core.time_units import text_of
 from strandline.errors import WritersLeftOut
 
 Marks = list[tuple[int, tuple[str, ...]]]

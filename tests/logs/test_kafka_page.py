@@ -63,7 +63,7 @@ def test_the_page_about_an_existing_topic_makes_its_windows_exact(stranger: Stra
     stranger.walk("docs/how-to/existing-kafka-topic.md")
     positions = [position for _, position in writers_of(stranger, "payments").values()]
     ends = [max((position.get(segment, 0) for position in positions), default=0) for segment in ("0", "1", "2")]
-    assert sum(ends) == 60
+    assert sum(ends) == 64
 
 
 def test_the_commands_that_watch_a_topic_do(stranger: Stranger) -> None:

@@ -52,11 +52,11 @@ def b_is_back(world: Any) -> None:
 
 
 def test_a_window_and_the_log_once_name_the_writers_that_marks_up_to_its_end_left_out(
-    written: Any, tmp_path: Path, lines: Callable[[], list[str]]
+    written: Any, lines: Callable[[], list[str]]
 ) -> None:
     world = begun(written)
     with reading(world, world.group(), **OPTIONS) as reader:
-        windows = reader.windows(Tumbling(10), state=tmp_path / "state")
+        windows = reader.windows(Tumbling(10), state=None)
         first = next(windows)
         assert (shown(first), first.complete, lines()) == ((0, [3, 5], ()), True, [])
         goes_on_without_b(world)

@@ -6,12 +6,15 @@ import asyncio
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from strandline.client import calls
 from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.time_units import START
+from strandline.errors import InvalidConfig
 from tests.writer_client.clocks import SOON, Clock, mark_after, wait_for, wait_for_notes
 from tests.writer_client.conftest import BlockedLog
 from writer_client import AsyncWriter, AutomaticTime, Event, ManualNote, NotesStuck, TransactionUnderWay
@@ -43,6 +46,34 @@ def test_a_manual_note_is_an_error_while_time_is_noted_automatically(
     writer = make_any(controller.stream(), log=late_log, automatically_note_time=True)
     with pytest.raises(ManualNote, match=f"every {NOTE_PERIOD_DEFAULT_MS} ms"):
         writer.note_time(100)
+
+
+def test_no_time_beyond_an_event_that_is_held_back_is_noted(controller: Any, make_any: Any, late_log: Any) -> None:
+    stream, clock, buffer = controller.stream(), Clock(1_000), [datetime(1970, 1, 1, 0, 0, 0, 400_700, tzinfo=UTC)]
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=10, clock=clock, oldest=lambda: min(buffer, default=None))
+    with make_any(stream, log=late_log, automatically_note_time=automatic) as writer:
+        assert mark_after(controller, stream, 0).time == 400
+        writer.write([Event(b"400.7", segment="0")])
+        clock.now = 2_000
+        buffer.clear()
+        mark = mark_after(controller, stream, 400)
+        assert (mark.time, mark.cut) == (1_990, {"0": 1})
+        buffer.append(START + timedelta(seconds=5))  # newer than what may be noted
+        clock.now = 3_000
+        assert mark_after(controller, stream, 1_990).time == 2_990
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"domain": "ingestion", "oldest": lambda: None}, "oldest.*ingestion domain"),
+        ({"domain": "processing"}, '"event" or "ingestion"'),
+        ({"lag_ms": -1}, "lag_ms"),
+    ],
+)
+def test_options_of_automatic_time_that_make_no_sense_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidConfig, match=said):
+        AutomaticTime(**options)
 
 
 @pytest.mark.parametrize("floor", [1_000, 0])

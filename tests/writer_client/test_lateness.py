@@ -14,6 +14,7 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
+from strandline.core.time_units import text_of
 from strandline.logs.sqlite import SqliteLog
 from strandline.paced_log import OF_THE_PROCESS, WARNING_LINES, WARNINGS_PAUSE_MS, PacedLog, Room
 from writer_client import Event, EventsLate, NoteLate, RegisteredLate
@@ -45,7 +46,7 @@ def test_a_job_that_closed_and_comes_back_is_told_what_it_has_missed(
     job.note_time(2_000_000, {"0": 2})
     (line,) = lines()
     assert line.startswith(f"writer 'hourly' of stream {stream!r} is back, and time has gone on without it: ")
-    assert "from its last note 100 to 1900100, by 31 min 40 s" in line
+    assert "from its last note 1970-01-01T00:00:00.100Z to 1970-01-01T00:31:40.100Z, by 31 min 40 s" in line
 
 
 def test_a_writer_whose_time_is_ahead_of_the_clock_is_told_once(controller: Any, make_any: Any, lines: Any) -> None:
@@ -57,7 +58,7 @@ def test_a_writer_whose_time_is_ahead_of_the_clock_is_told_once(controller: Any,
         sensor.note_time(in_two_hours, {"0": 2})
         sensor.note_time(in_two_hours + 1, {"0": 3})
     (line,) = lines()
-    assert line.startswith(f"writer 'sensor' of stream {stream!r} has noted {in_two_hours}, ")
+    assert line.startswith(f"writer 'sensor' of stream {stream!r} has noted {text_of(in_two_hours)}, ")
     assert "ahead of the controller's clock: the clock that it is from may be wrong" in line
 
 
@@ -82,10 +83,17 @@ def test_a_write_and_a_note_below_the_floor_are_told_with_both_times_when_they_h
     writer.write([Event(b"b", segment="0"), Event(b"c", segment="0")], newest=2_500)
     (line,) = lines()
     old = f"writer 'old' of stream {stream!r} "
-    assert old + "has written 2 late events: the newest is of 2500, 2.5 s below 5000" in line
+    assert (
+        old
+        + "has written 2 late events: the newest is of 1970-01-01T00:00:02.500Z, 2.5 s below 1970-01-01T00:00:05.000Z"
+        in line
+    )
     writer.note_time(200)
     getattr(writer, "wait_until_answered", bool)()
-    assert old + "is late: it noted 200, 4.8 s below the time of the marks, 5000" in lines()[-1]
+    assert (
+        old + "is late: it noted 1970-01-01T00:00:00.200Z, 4.8 s below the time of the marks, 1970-01-01T00:00:05.000Z"
+        in lines()[-1]
+    )
     assert len(lines()) == 2
     status = writer.status()
     assert (status.late_events, status.late, dict(status.floors)) == (2, True, {"": 5_000})
@@ -98,7 +106,9 @@ def test_a_write_older_than_the_writers_own_note_is_told(
     writer.write([Event(b"a", segment="0")], newest=900)
     writer.note_time(1_000)
     writer.write([Event(b"b", segment="0")], newest=999)
-    assert ["has written 1 late event: the newest is of 999, 1 ms below 1000" in line for line in lines()] == [True]
+    assert [
+        "has written 1 late event: the newest is of 1970-01-01T00:00:00.999Z, 1 ms below" in line for line in lines()
+    ] == [True]
 
 
 def test_a_transaction_of_late_events_is_told_with_its_commit(
@@ -111,7 +121,7 @@ def test_a_transaction_of_late_events_is_told_with_its_commit(
         transaction.write([Event(b"a", segment="0")], newest=1_000)
         assert lines() == []
         transaction.commit()
-    assert ["4.0 s below 5000" in line for line in lines()] == [True]
+    assert ["4.0 s below 1970" in line for line in lines()] == [True]
 
 
 def test_the_callback_gets_what_the_log_has(controller: Any, make_background: Any, late_log: Any) -> None:

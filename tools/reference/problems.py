@@ -43,7 +43,9 @@ def errors() -> str:
         "Each error has a stable code, a sentence that names the offending value and what would be right, and fields "
         "for programs. Over HTTP it is a problem (RFC 9457) with the code and the fields beside `title`, `status` and "
         "`detail`; the clients raise it as the class that is named here, which is below the class of its family. "
-        "Errors without a status never go over HTTP. In the sentences, {time} is a value, and [ ] encloses text that "
+        "Errors without a status never go over HTTP. All can be imported from `strandline`, as "
+        "`from strandline import Fenced`, and those of Spark from `spark_integration.errors`. "
+        "In the sentences, {time} is a value, and [ ] encloses text that "
         "is only there when it applies. 503 and 504 mean the same everywhere: 503, nothing was done and a retry after "
         "`Retry-After` may succeed; 504, it is not known whether it was done."
     )
