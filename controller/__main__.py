@@ -10,7 +10,8 @@ def main() -> int:
     try:
         from controller.cli import main as run
     except ModuleNotFoundError as missing:
-        print(f"strandline: {missing.name} is {not_installed('cli')}", file=sys.stderr)
+        extra = "controller" if sys.argv[1:2] == ["serve"] else "cli"
+        print(f"strandline: {missing.name} is {not_installed(extra)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:  # before the command line is there to take it
         return 130

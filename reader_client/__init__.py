@@ -15,16 +15,19 @@ For asyncio there are the same classes with `Async` before their names.
 """
 
 from reader_client.async_map import map_async as map_async
+from reader_client.async_work import Completed as Completed
 from reader_client.backlog import GroupBacklog as GroupBacklog
 from reader_client.backlog import remaining_offsets as remaining_offsets
 from reader_client.errors import ReaderClosed as ReaderClosed
 from reader_client.errors import StateOfAnotherGroup as StateOfAnotherGroup
+from reader_client.event_windows import Closed as Closed
 from reader_client.event_windows import EventWindows as EventWindows
 from reader_client.event_windows import Session as Session
 from reader_client.event_windows import Sliding as Sliding
 from reader_client.event_windows import Tumbling as Tumbling
 from reader_client.events import AsyncEventReader as AsyncEventReader
 from reader_client.events import EventReader as EventReader
+from reader_client.events import ReaderOptions as ReaderOptions
 from reader_client.groups import AsyncGroupReader as AsyncGroupReader
 from reader_client.groups import AsyncReaderGroup as AsyncReaderGroup
 from reader_client.groups import GroupReader as GroupReader

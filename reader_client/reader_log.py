@@ -46,7 +46,7 @@ class ReaderLog:
         if not self._late or not (ends or self.paced.is_due("late")):
             return
         events = "1 event was" if self._late == 1 else f"{self._late} events were"
-        follows = "on_late has them" if passed_on else "item.late flags them, and closed windows do not have them"
+        follows = "on_late has them" if passed_on else "item.late flags them, and windows that had closed lack them"
         kind = "late, at the end" if ends else "late"
         self.paced.warn(kind, f"{self._who}: {events} late, such as {self._late_example}: {follows}")
         self._late = 0

@@ -144,9 +144,8 @@ class Fenced(Conflict):
             return f"{called}, but that registration has ended: register again and use the epoch it gives"
         if self.newest > self.epoch:
             return (
-                f"another process has registered the name {self.name!r}, or its reader group gave up a deleted stream, "
-                f"with epoch {self.newest} after {self.epoch}: give each process a name of its own, or end one, and "
-                f"start this one again"
+                f"{self.name!r} has epoch {self.newest} by now, and this process has {self.epoch}: if another process "
+                f"has registered the name, give each one of its own, or end one; then start this one again"
             )
         if self.newest == self.epoch:
             return f"{called} for a segment that another reader has taken over: leave it to that one"

@@ -31,6 +31,7 @@ from writer_client.reports import NoteRefused as NoteRefused
 from writer_client.reports import NotesMoving as NotesMoving
 from writer_client.reports import NotesStuck as NotesStuck
 from writer_client.reports import RegisteredLate as RegisteredLate
+from writer_client.reports import Report as Report
 from writer_client.reports import Status as Status
 from writer_client.sender import Background as Background
 from writer_client.writer import AsyncWriter as AsyncWriter

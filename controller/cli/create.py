@@ -57,7 +57,7 @@ def command(
     for name, wanted in asked.items():
         has = getattr(described.value.config, name)
         if has != wanted:
-            change = f"strandline configure {stream} --settings {name}={json.dumps(wanted)}"
+            change = f"strandline configure {stream} {name}={json.dumps(wanted)}"
             fixed = SETTINGS[name].says.stays
             how = "it cannot be changed" if fixed else f"`{change}` changes it"
             raise Failure(f"{stream} was there already, and its {name} is {json.dumps(has)}: {how}")

@@ -118,6 +118,15 @@ def _named(given: Given) -> tuple[str, bool]:
     return one_of(given["stream"], given["group"])
 
 
+def _settings_and_stream(context: click.Context, _: click.Parameter, words: Sequence[str]) -> dict[str, Any]:
+    """The settings among the words of `configure`; the other word is the stream."""
+    settings, names = [each for each in words if "=" in each], [each for each in words if "=" not in each]
+    if not settings or len(names) > 1:
+        raise click.UsageError("Name one stream, or --group, and settings with their values, as min_writers=2.")
+    context.params["stream"] = name_of("stream")(names[0]) if names else None
+    return settings_in(",".join(settings))
+
+
 def _configure(stream: str | None, group: str | None, settings: dict[str, Any]) -> Call[Any]:
     from strandline.client import calls, group_calls
     from strandline.core.config import SETTINGS
@@ -255,14 +264,16 @@ ROWS: Final = {
         "Change settings of a stream or of a reader group; the others stay as they are.",
         _configure,
         [
-            *stream_or_group,
-            option(
-                "--settings",
-                type=settings_in,
+            click.argument(
+                "settings",
+                nargs=-1,
                 required=True,
-                metavar="SETTINGS",
-                help="those to change, as min_writers=2,writer_timeout_ms=null; docs/reference/options.md has them all",
+                metavar="[STREAM] SETTING=VALUE...",
+                callback=_settings_and_stream,
+                help="a stream, and what to change, as min_writers=2 writer_timeout_ms=null; "
+                "docs/reference/options.md has them all",
             ),
+            group_option,
         ],
         _settings_words,
     ),

@@ -34,7 +34,7 @@ class StoreKind(Protocol):
         """Whether the store may exist."""
 
     def serving(self, url: URL, opened: ExitStack, *, statement_timeout_ms: int | None = None) -> Engines:
-        """The engines of the controller that serves it alone, whose lock they take. `opened` ends both."""
+        """The engines of a controller; of a store that takes one only, with its lock. `opened` ends both."""
 
     def beside(self, url: URL) -> Engine:
         """An engine for commands that write while a controller serves."""

@@ -46,7 +46,7 @@ class LogFenced(Conflict):
 
 
 class LogSealed(Conflict):
-    says = "every segment of the log at {path!r} is sealed: nothing can be appended to it any more"
+    says = "every segment of the log {path!r} is sealed: nothing can be appended to it any more"
     path: str
 
 
@@ -105,7 +105,7 @@ class NotALog(Invalid):
 
 class LogVersion(Invalid):
     says = (
-        "the log at {path!r} has format version {version}, this release knows {known}: use the release that wrote "
+        "the log {path!r} has format version {version}, this release knows {known}: use the release that wrote "
         "it, or a newer one"
     )
     path: str
@@ -134,7 +134,7 @@ class NotInLog(Invalid):
 
 class LogBusy(Unavailable):
     says = (
-        "other writers held the log at {path!r} for {waited_ms} ms: nothing was written, try again, and append more "
+        "other writers held the log {path!r} for {waited_ms} ms: nothing was written, try again, and append more "
         "events at a time"
     )
     path: str
@@ -142,7 +142,7 @@ class LogBusy(Unavailable):
 
 
 class LogUnavailable(Unavailable):
-    says = "the log at {path!r} failed ({reason}): nothing was changed"
+    says = "the log {path!r} failed ({reason}): nothing was changed"
     path: str
     reason: str
 
@@ -151,7 +151,7 @@ class LogCorrupt(StrandlineError):
     """An event of the log cannot be read. Reading again does not help."""
 
     says = (
-        "event {offset} of segment {segment!r} in the log at {path!r} cannot be read: `strandline check --log` "
+        "event {offset} of segment {segment!r} in the log {path!r} cannot be read: `strandline check --log` "
         "names all damaged events"
     )
     path: str
@@ -166,7 +166,7 @@ class NotAcknowledged(Undecided):
     """
 
     says = (
-        "{count} events for the log at {path!r} were not acknowledged ({reason}): they count as never appended; "
+        "{count} events for the log {path!r} were not acknowledged ({reason}): they count as never appended; "
         "append them again, or give them up, before you note a time above theirs"
     )
     path: str
@@ -179,7 +179,7 @@ class LogUndecided(Undecided):
     """A commit was sent, and it is not known yet whether it was carried out."""
 
     says = (
-        "the log at {path!r} was told to commit and did not answer ({reason}): whether it was carried out is not "
+        "the log {path!r} was told to commit and did not answer ({reason}): whether it was carried out is not "
         "known yet; flush() asks again"
     )
     path: str

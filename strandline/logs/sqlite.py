@@ -392,7 +392,7 @@ def _final(segment: Segment, end: int) -> int:
 
 def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     if not path.is_file():
-        raise LogMissing(path=str(path))
+        raise LogMissing(path=str(path.absolute()))
     check_identity(path)
     connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
     try:

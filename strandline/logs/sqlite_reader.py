@@ -62,7 +62,7 @@ class SqliteLogReader:
         """Opens the log at a path. Raises LogMissing, NotALog or LogVersion."""
         self.path = Path(path)
         if not self.path.is_file():
-            raise LogMissing(path=str(self.path))
+            raise LogMissing(path=str(self.path.absolute()))
         check_identity(self.path)
         self._arrow: dbapi.Connection | None = None
         self._connection = sqlite3.connect(

@@ -30,7 +30,7 @@ def test_said_again_it_changes_nothing_but_another_setting_is_an_error(
     other = strandline("create", "twice", "--settings", "min_writers=3")
     assert (other.code, other.out) == (1, "")
     assert "twice was there already, and its min_writers is 2" in other.err
-    assert "`strandline configure twice --settings min_writers=3` changes it" in other.err
+    assert "`strandline configure twice min_writers=3` changes it" in other.err
     assert strandline("create", "twice", "--segments", "2").code == 1
     assert served.call("GET", "/v1/streams/twice")["min_writers"] == 2
 

@@ -64,12 +64,12 @@ def test_evaluate_makes_the_mark_of_a_stream_that_makes_none_itself(
 
 def test_configure_changes_what_it_is_given_and_leaves_the_rest(served: Any, strandline: Callable[..., Any]) -> None:
     stream = served.stream(late_writers="skip")
-    done = strandline("configure", stream, "--settings", "min_writers=2,writer_timeout_ms=null")
+    done = strandline("configure", stream, "min_writers=2", "writer_timeout_ms=null")
     assert (done.code, done.out) == (0, f"{stream} has min_writers=2, writer_timeout_ms=null\n")
     has = served.call("GET", f"/v1/streams/{stream}")
     assert (has["min_writers"], has["writer_timeout_ms"], has["late_writers"]) == (2, None, "skip")
     group = group_of(served, stream)
-    assert strandline("configure", "--group", group, "--settings", "reader_timeout_ms=5000").code == 0
+    assert strandline("configure", "--group", group, "reader_timeout_ms=5000").code == 0
     assert served.call("GET", f"/v1/reader-groups/{group}")["reader_timeout_ms"] == 5000
 
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_undone_is_refused_where_nobody_can_be_asked(
 def test_a_stream_and_a_group_at_once_are_refused_and_so_is_neither(
     strandline: Callable[..., Any], command: str
 ) -> None:
-    more = ("--settings", "min_writers=1") if command == "configure" else ()
+    more = ("min_writers=1",) if command == "configure" else ()
     for words in ((), ("orders", "--group", "billing")):
         done = strandline(command, *words, *more)
         assert done.code == 2 and "Name either a stream or a reader group" in done.err

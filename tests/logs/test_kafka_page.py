@@ -82,6 +82,7 @@ def test_the_commands_that_watch_a_topic_do(stranger: Stranger) -> None:
 def test_the_page_about_notes_through_kafka_relays_what_a_console_producer_says(
     stranger: Stranger, topics: Kafka
 ) -> None:
+    httpx.delete(f"{stranger.controller}/v1/streams/orders")  # of another page
     for block in blocks_of(NOTES_PAGE):
         if block.language == "sh":
             stranger.do(block)

@@ -49,7 +49,7 @@ def test_late_events_are_named_at_once_and_counted_once_a_minute_and_at_the_end(
     first = (
         f"reader 'r1' of group {group!r}: 1 event was late, such as the one at {world.stream}/0, offset 1 of writer "
         "'dawdler', whose time 1970-01-01T00:00:00.003Z is below 1970-01-01T00:00:00.010Z: item.late flags them, and "
-        "closed windows do not have them"
+        "windows that had closed lack them"
     )
     assert lines() == [first]
     world.write(("0", 4), ("0", 6))

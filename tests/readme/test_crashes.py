@@ -157,7 +157,7 @@ def counting(world: Callable[..., World]) -> World:
     made = world(4)
     made.program(SURVIVE, "counting.py")
     program = made.folder / "counting.py"
-    program.write_text(program.read_text().replace("int(event.value)", "int(event.value[9:-1])"))
+    program.write_text(program.read_text().replace("event.value or 0", "(event.value or b'')[9:-1]"))
     return made
 
 
@@ -264,7 +264,7 @@ STEPS = {
     "the state is written": "    with output.begin() as transaction:",
     "the totals are committed": "    reader.settle()",
     "the group may know": "            writer.note_time(item.watermark, output.end_offsets())",
-    "the time is noted": "        else:\n",
+    "the time is noted": "        elif item.is_event:\n",
 }
 
 
@@ -274,7 +274,9 @@ def test_a_chained_program_killed_at_any_step_writes_totals_once(world: Callable
     chain = world(2, reader_timeout_ms=30_000)
     chain.program(CHAIN, "totals.py")
     program = chain.folder / "totals.py"
-    text = program.read_text().replace("totalling", "counting").replace("int(event.value)", "int(event.value[9:-1])")
+    text = (
+        program.read_text().replace("totalling", "counting").replace("event.value or 0", "(event.value or b'')[9:-1]")
+    )
     dying = (
         "if turn % 3 == 0 and not os.path.exists(f'died-{turn}'): open(f'died-{turn}', 'w'), os.kill(os.getpid(), 9)"
     )

@@ -105,5 +105,6 @@ def test_what_fenced_advises_goes_by_what_the_newest_epoch_is() -> None:
         None: "register again and use the epoch it gives",
         3: "register again and use the epoch it gives",  # a store that was restored
         5: "leave it to that one",
-        7: "give each process a name of its own, or end one, and start this one again",
+        7: "if another process has registered the name, give each one of its own, or end one; then start this one "
+        "again",
     }

@@ -300,5 +300,5 @@ def reads_log(command: Callable[..., int | None]) -> Callable[..., int | None]:
     field = option(
         "--field", metavar="NAME", help="the field with an event's time, in JSON values, or . for the whole value"
     )
-    unit = option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")
+    unit = option("--unit", type=click.Choice(list(UNITS)), show_default="ms", help="of times that are numbers")
     return names_log(field(unit(command)))

@@ -7,8 +7,8 @@ data: {"seq": 7, "key": "", "time": …}
 event: resting                                 an ingestion stream at rest: only time has moved
 data: {"resting": 1700000000000}
 
-event: end                                     no more events follow: "sealed", "moved" (another controller has it),
-data: {"reason": "sealed"}                     "stopping", or the code of a problem
+event: end                                     no more events follow: "sealed", "stopping", or the code of a problem
+data: {"reason": "sealed"}
 """
 
 from __future__ import annotations

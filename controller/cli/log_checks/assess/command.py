@@ -77,7 +77,7 @@ def command(
     files: tuple[Path, ...],
     log: NamedLog,
     field: str | None,
-    unit: str,
+    unit: str | None,
     arrived: str | None,
     partition: str | None,
     delays: tuple[int, ...],
@@ -97,7 +97,7 @@ def command(
         raise click.UsageError(
             "Name what to read: files, or --path for an embedded log, or --servers and --topic for Kafka; one of these."
         )
-    fields = EventFields(field, arrived, partition, unit)
+    fields = EventFields(field, arrived, partition, unit or Unit.MILLISECONDS)
     try:
         if files:
             source: Source = FileSource(files, fields, limit)
@@ -106,11 +106,11 @@ def command(
         found = _assess(source, partial(Assessment, delays, window_ms=window_ms, by_window=by_window), skew)
     except StrandlineError as error:
         raise Failure(str(error)) from None
-    looks = fields.looks_like(found.arrived.oldest, found.arrived.newest)
+    looks = fields.looks_like(found.arrived.oldest, found.arrived.newest) if unit is None else None
+    if looks is not None:
+        raise Failure(f"the times of these events look like {looks.word}, and no delay was tried: use --unit {looks}")
     name = ", ".join(map(str, files)) or str(log.path or log.topic)
-    output.show(
-        _json(found, skew, looks, source.rests_on), lambda: _lines(name, found, skew, looks, source, output.times)
-    )
+    output.show(_json(found, skew, source.rests_on), lambda: _lines(name, found, skew, source, output.times))
     return INTERRUPTED_STATUS if found.stopped else 0
 
 
@@ -159,14 +159,12 @@ def _drain(source: Source, events: Iterable[Arrival], into: Assessment, what: st
 # -- what is shown -------------------------------------------------------------------------------------------------
 
 
-def _lines(name: str, found: _Measured, skew: int, looks: Unit | None, source: Source, times: Times) -> list[str]:
+def _lines(name: str, found: _Measured, skew: int, source: Source, times: Times) -> list[str]:
     arrived, replayed = found.arrived, found.replayed
     lines = [
         f"{name}: {arrived.total.events:,} events in {len(arrived.partitions)} partition(s), "
         f"{times.show(arrived.oldest)} to {times.show(arrived.newest)}"
     ]
-    if looks is not None:
-        lines.append(f"these times look like {looks.word}: use --unit {looks}")
     if source.rests_on:
         lines.append(source.rests_on)
     if found.unreadable:
@@ -223,13 +221,12 @@ def _by_partition(arrived: Assessed) -> list[str]:
     return listing(header, rows, none="none", most=ASSESS_ROWS_SHOWN)
 
 
-def _json(found: _Measured, skew: int, looks: Unit | None, rests_on: str) -> dict[str, Any]:
+def _json(found: _Measured, skew: int, rests_on: str) -> dict[str, Any]:
     replayed = found.replayed
     return {
         **asdict(found.arrived),
         "replay": None if replayed is None else {"fast": found.fast, "skew": skew, "total": asdict(replayed)},
         "without_time": found.unreadable,
         "stopped": found.stopped,
-        "times_look_like": looks,
         "rests_on": rests_on or None,
     }

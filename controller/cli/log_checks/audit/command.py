@@ -30,6 +30,7 @@ from controller.wording import NOTHING, Times, key_name, named, offsets, span
 from strandline.client import calls
 from strandline.core.config import TimeDomain
 from strandline.core.segment import SegmentGraph
+from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 from strandline.limits import PAGE_ENTRIES
 
@@ -63,7 +64,7 @@ def command(
     stream: str,
     log: NamedLog,
     field: str | None,
-    unit: str,
+    unit: str | None,
     record_time: bool,
     writer: str | None,
     key: str,
@@ -83,7 +84,7 @@ def command(
         raise click.UsageError("An event has one time: give --field or --record-time, not both.")
     audited = _stream(client, stream, key, timed=record_time or field is not None)
     place = log.place(stream)
-    fields = EventFields(field, unit=unit, writer=writer)
+    fields = EventFields(field, unit=unit or Unit.MILLISECONDS, writer=writer)
     run = AuditRun(client, audited, place, fields, log_name=log.name(stream), most=most, state=state, begin=begin)
     _check_segments(audited, str(place), run)
     run.run()
