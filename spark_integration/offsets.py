@@ -102,7 +102,7 @@ class SourceOffset:
         if value.get("v") != VERSION:
             raise InvalidOffset(
                 offset=value,
-                wanted=f"this release knows version {VERSION}; use the release that wrote the checkpoint",
+                wanted=f"this release reads version {VERSION}; use the release that wrote the checkpoint",
             )
         named = value.get("backlog", False), value.get("run"), value.get("identity"), value.get("key", "")
         return cls(value["positions"], value["mark"], *named, tuple(value.get("without", ())))
@@ -133,7 +133,7 @@ class MarkOffset:
         if not (isinstance(value, dict) and value.keys() == names):
             raise InvalidOffset(offset=value, wanted=f"it has {', '.join(sorted(names))}")
         if value["v"] != VERSION:
-            raise InvalidOffset(offset=value, wanted=f"this release knows version {VERSION}")
+            raise InvalidOffset(offset=value, wanted=f"this release reads version {VERSION}")
         given = {name: each for name, each in value.items() if name != "v"}
         return cls(**given | {"without": tuple(given["without"])})
 

@@ -248,7 +248,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             except LogUnavailable as error:
                 waited_ms = windows.now_ms() - started_ms
                 if waited_ms >= options.access.wait_ms:
-                    by = f"{options.place} was asked for {waited_ms:.0f} ms, see controllerWaitMs, and its client says"
+                    by = f"{options.place} was asked for {waited_ms:.0f} ms, see controllerWaitMs; the last error"
                     raise LogUnavailable(path=error.path, reason=f"{by}: {error.reason}") from error
             windows.pause(WINDOW_PAUSE_BOUND_MS)
 

@@ -228,9 +228,7 @@ class UnknownStream(Missing):
 
 
 class UnknownWriter(Missing):
-    says = (
-        "stream {stream!r} knows no writer {writer!r}: it appears when it registers or notes a time for the first time"
-    )
+    says = "stream {stream!r} has no writer {writer!r}: it appears when it registers or notes a time for the first time"
     stream: str
     writer: str
 
@@ -242,7 +240,7 @@ class UnknownGroup(Missing):
 
 class UnknownReader(Missing):
     says = (
-        "reader group {group!r} knows no reader {reader!r}, or no longer, after a day of silence: register it with PUT "
+        "reader group {group!r} has no reader {reader!r}, or no longer, after a day of silence: register it with PUT "
         "/v1/reader-groups/{group}/readers/{reader}; with positions in the body it continues from there"
     )
     group: str
@@ -663,7 +661,7 @@ class StoreUndecided(Undecided):
     """The controller told its store to commit, and the store did not answer."""
 
     says = (
-        "the store was told to commit and did not answer ({reason}): whether the call was carried out is not known; "
+        "the store got the commit and did not answer ({reason}): whether the call was carried out is open; "
         "if it is harmless to repeat, as a note is, make it again"
     )
     reason: str
@@ -674,7 +672,7 @@ class InternalFailure(Undecided):
 
     code = "internal_error"
     status = 500
-    says = "the controller failed inside ({reason}): its log says more"
+    says = "the controller failed inside ({reason}): see its log"
     reason: str = "unnamed"
 
 

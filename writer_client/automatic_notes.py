@@ -96,7 +96,7 @@ def automatic_of(
             raise InvalidConfig(
                 name="idle_after_ms",
                 value=idle_after_ms,
-                wanted="left out with a producer of your own: the writer does not know when that sends",
+                wanted="left out with a producer of your own: there is no sign of when that sends",
             )
     automatic = AutomaticTime() if given is True else given or None
     if automatic is None:
@@ -112,6 +112,6 @@ def automatic_of(
         raise InvalidConfig(
             name="idle_after_ms",
             value=idle_after_ms,
-            wanted="without a log the writer cannot know when something is written",
+            wanted="without a log there is no sign of when something is written",
         )
     return automatic

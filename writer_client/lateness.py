@@ -76,7 +76,7 @@ class Lateness:
             self._warn(
                 "newest",
                 f"the notes of {self._who} have no newest, although the program gives it: below its position lie "
-                "events of other processes, whose times it does not know. Reading from a time is then not exact, and "
+                "events of other processes, whose times are unknown to it. Reading from a time is then not exact, and "
                 "removing events before a time needs newer_too=True.",
             )
 

@@ -576,7 +576,7 @@ def checked_log(log: Log | None) -> Log | None:
         wanted = 'a log that is open, as SqliteLog("orders.log") or KafkaLog.connect("127.0.0.1:9092", "orders")'
         raise InvalidConfig(name="log", value=str(log)[:80], wanted=wanted)
     if log is not None and not callable(getattr(log, "in_transaction", None)):
-        wanted = "a log whose in_transaction() says whether a transaction is open, see strandline.logs.Log"
+        wanted = "a log whose in_transaction() returns whether a transaction is open, see strandline.logs.Log"
         raise InvalidConfig(name="log", value=type(log).__name__, wanted=wanted)
     return log
 

@@ -39,7 +39,7 @@ COMMANDS: Final = {
     "watch": "Watch streams, their lag, and who holds them back.",
     "journal": "Show what happened to a stream or reader group.",
     "tail": "Report a log's end offsets, for exact ingestion time.",
-    "relay": "Note what producers say in a topic of Kafka.",
+    "relay": "Relay the notes that producers send to a topic of Kafka.",
     "groups": "List the reader groups, or describe one.",
     **{name: row.summary for name, row in ROWS.items()},
     "api": "Make any call of the HTTP API.",

@@ -132,7 +132,7 @@ class ControllerClient:
                 return f"there is no stream {stream!r}: {self._instead(stream, list_streams, 'stream')}"
             case UnknownWriter(stream=stream, writer=writer):
                 instead = self._instead(writer, partial(list_writers, stream), "writer")
-                return f"stream {stream!r} knows no writer {writer!r}: {instead}"
+                return f"stream {stream!r} has no writer {writer!r}: {instead}"
             case UnknownGroup(group=group):
                 return f"there is no reader group {group!r}: {self._instead(group, list_groups, 'reader group')}"
             case Unauthenticated(reason=reason):
@@ -179,7 +179,7 @@ def calls_controller(command: Callable[..., int | None]) -> Callable[..., int | 
         metavar="URL",
         help="the controller to call; several addresses have commas between",
     )
-    @option("--token", cls=ReadByTheConnection, metavar="TOKEN", help="what the controller knows the caller by")
+    @option("--token", cls=ReadByTheConnection, metavar="TOKEN", help="by which the controller recognises the caller")
     @option(
         "--token-file",
         cls=ReadByTheConnection,

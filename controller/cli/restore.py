@@ -39,6 +39,6 @@ def command(file: Path | None, database: str) -> None:
     if restored.served_until is not None:
         moment = f"they were at {Times().show(restored.served_until)}"
     say(f"{store} has {restored.streams} streams and {restored.groups} reader groups as {moment}")
-    say("serve it; writers and readers that had registered have to register again: docs/how-to/backup.md says why")
+    say("serve it; writers and readers that had registered have to register again: see docs/how-to/backup.md")
     if fault is not None:
         raise Failure(f"the backup was damaged, and so is the store: {fault}. See `strandline check --database …`")

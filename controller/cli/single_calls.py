@@ -195,7 +195,7 @@ def _position_words(found: MarksAt, _: Given, times: Times) -> list[str]:
 
 def _index_words(page: TimeIndexPage, _: Given, times: Times) -> list[str]:
     rows = [(each.offset, times.show(each.time)) for each in page.entries]
-    lines = listing(("offset", "nothing older than"), rows, none="no mark says anything about it yet")
+    lines = listing(("offset", "nothing older than"), rows, none="no mark covers it yet")
     unit = unit_of(page.entries[0].time, page.entries[-1].time) if page.entries else None
     if unit is not None:
         lines.append(f"these times look like {unit.word}: writers have to note milliseconds")
@@ -253,7 +253,7 @@ ROWS: Final = {
     ),
     "evaluate": SingleCall(
         "Have a stream make a mark now.",
-        "Have a stream make a mark now, if its time can advance, whatever its mark_interval_ms; else say who holds it.",
+        "Have a stream make a mark now, if its time can advance, whatever its mark_interval_ms; else name the holder.",
         "evaluate",
         [stream_argument, key_option],
         _evaluated_words,
@@ -279,7 +279,7 @@ ROWS: Final = {
     ),
     "scale": SingleCall(
         "Split or merge segments, as the log has done.",
-        "Split or merge segments: tell a stream what its log has done already. Scale the log first.",
+        "Split or merge segments of a stream as its log has done already. Scale the log first.",
         "scale",
         [stream_argument, position_option("--seal", "the segments that end, and where, as 0=300"), create_option],
         lambda _, given, __: ["{stream} has ended {ends}, and begun {begins}".format_map(_scaled(given))],

@@ -38,7 +38,7 @@ def own_name() -> str:
     default=own_name,
     show_default="tail- and the host's name",
     metavar="NAME",
-    help="what the controller knows this tail by",
+    help="by which the controller recognises this tail",
 )
 @option(
     "--interval-ms",

@@ -84,7 +84,7 @@ class Tail:
     def _first_clock(self) -> int:
         clock = self.client.ask(describe(self.stream)).clock
         if clock is None:
-            raise Failure(f"{self.client.controller} does not tell its clock: is it a controller?")
+            raise Failure(f"{self.client.controller} does not show its clock: is it a controller?")
         return clock
 
     def _round(self, clock: int) -> int:

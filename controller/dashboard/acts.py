@@ -125,7 +125,7 @@ def include(stream: str, writer: str) -> Act:
 def close(stream: str, writer: str) -> Act:
     return Act(
         question=f"Close {writer}?",
-        consequence="This says in its place that it has written all: time does not wait for it any more, and marks "
+        consequence="This notes in its place that it has written all: time does not wait for it any more, and marks "
         "stay complete. If it writes older events all the same, they are late.",
         button="Close",
         call=lambda _: calls.close(stream, writer),
@@ -196,7 +196,7 @@ async def scale(ask: VisitorCalls, stream: str) -> Act:
 
     return Act(
         question=f"Split or merge segments of {stream}?",
-        consequence="This tells the stream what its log has done already: scale the log first. A segment that has "
+        consequence="This records what the log has done already: scale the log first. A segment that has "
         "ended takes no more notes past its final offset, for good.",
         button="Scale",
         fields=(
@@ -228,7 +228,7 @@ def drop_segment(stream: str) -> Act:
 def truncate(stream: str) -> Act:
     return Act(
         question=f"Truncate {stream}?",
-        consequence="This tells the stream that its log has removed what is older. Marks that lie wholly below are "
+        consequence="This records that the log has removed what is older. Marks that lie wholly below are "
         "removed for good, except the newest of them.",
         button="Truncate",
         fields=[Field("head", "where the log begins now, as 0=300,1=400", read_some_offsets)],

@@ -30,7 +30,7 @@ def _reason(key: KeyStatus, now: int) -> str:
         case State.FINE:
             return "time moves" if key.mark_seq else "no mark yet, and not for too long"
         case State.IDLE:
-            return "all writers said that they are idle or closed"
+            return "all writers are idle or closed"
         case State.NO_WRITERS:
             return "no writer counts: they were excluded or forgotten" if key.mark_seq else "no writer has noted yet"
         case State.INCOMPLETE:

@@ -56,7 +56,9 @@ def folded(entries: Iterable[tuple[str, AnyEntry]]) -> list[Folded[AnyEntry]]:
 def story(kind: str, details: Mapping[str, Any], times: Times, *, by: str | None = None) -> str:
     """An entry as a sentence, from its kind and details. An unknown kind is shown as it is."""
     sentence = _sentence(kind, details, times, by)
-    return sentence if "omitted" not in details else f"{sentence} ({details['omitted']} more were too many to be told)"
+    return (
+        sentence if "omitted" not in details else f"{sentence} ({details['omitted']} more were too many to be listed)"
+    )
 
 
 def _sentence(kind: str, details: Mapping[str, Any], times: Times, by: str | None) -> str:

@@ -63,7 +63,7 @@ def _counter(name: str, help: str, *labels: str) -> MetricFamily:
 
 WATERMARK_LAG = _gauge(
     "stream_watermark_lag_seconds",
-    "How far the last mark, or at rest the time that readers are told, is behind the clock (FLIP-33: watermarkLag). "
+    "How far the last mark, or at rest the time that readers get, is behind the clock (FLIP-33: watermarkLag). "
     "Absent without either, for times that are not milliseconds since 1970, and once the stream is sealed.",
     "stream",
     "key",
@@ -78,9 +78,7 @@ EVENT_TIME_LAG = _gauge(
 MARK_AGE = _gauge(
     "stream_mark_age_seconds", "How long ago the last mark was made; absent once sealed.", "stream", "key"
 )
-IDLE = _gauge(
-    "stream_idle_seconds", "How long nothing was heard of any writer (FLIP-33: sourceIdleTime, by calls).", "stream"
-)
+IDLE = _gauge("stream_idle_seconds", "How long no writer has called (FLIP-33: sourceIdleTime, by calls).", "stream")
 STATE = _gauge(
     "stream_state_seconds",
     "For how long the stream has been in its present state, 0 if that is not known: sealed, fine, idle, no_writers, "
@@ -175,7 +173,7 @@ STORE_AGE = _gauge(
     "store_write_age_seconds",
     "How long ago a commit last went well: each second one is made, whether or not there is anything to write.",
 )
-STORE_DAMAGED = _gauge("store_damaged", "Whether the database of the store said that it is damaged.")
+STORE_DAMAGED = _gauge("store_damaged", "Whether the database reports that it is damaged.")
 STORE_ERRORS = _counter("store_errors", "Commits, reads and other writes that failed, by cause.", "operation", "cause")
 WAITING_READERS = _gauge("waiting_readers", "Readers that wait for a next mark (long poll).")
 EVENT_CONNECTIONS = _gauge("event_connections", "Readers that follow marks as server-sent events.")
@@ -187,7 +185,7 @@ HOST_AHEAD = _gauge(
     "0; below that, by how much the clock that the controller's follows is behind it: somebody has set it back.",
 )
 UNSERVED = _counter(
-    "unserved_seconds", "Time in which nobody could be heard, since the store was made: it counts as no one's silence."
+    "unserved_seconds", "Time in which no controller served, since the store was made: it counts as nobody's silence."
 )
 STREAMS = _gauge("streams", "Streams in memory.")
 STREAMS_SUMMED = _gauge("streams_summed_up", 'How many stand under the stream "_other".')

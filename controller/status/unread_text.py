@@ -13,7 +13,7 @@ from strandline.errors import (
 
 _WHY: Final = {
     StreamLoading.code: "is being read from the store",
-    StoreCorrupt.code: "cannot be read: `strandline check` says where",
+    StoreCorrupt.code: "cannot be read: `strandline check` shows where",
     UnknownStream.code: "cannot be read: one of its streams was deleted",
     StreamRecreated.code: "cannot be read: one of its streams was deleted and created again",
 }

@@ -108,7 +108,7 @@ class WrongSchema(StoreRefused):
     def detail(self) -> str:
         if self.found is not None and self.found > self.wanted:
             return (
-                f"the store's schema is {self.found}, and this version knows those up to {self.wanted}: "
+                f"the store's schema is {self.found}, and this version can read those up to {self.wanted}: "
                 f"use a version as new as the one that migrated the store"
             )
         return (

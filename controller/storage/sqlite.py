@@ -239,7 +239,7 @@ class SqliteStore:
     def faults(self, connection: Connection) -> Iterator[tuple[str | None, str]]:
         for (reason,) in connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
             if reason != "ok":
-                yield None, f"SQLite says: {reason}"
+                yield None, f"SQLite reports: {reason}"
         orphans = Counter((row[0], row[2]) for row in connection.exec_driver_sql("PRAGMA foreign_key_check"))
         for (table, parent), count in sorted(orphans.items()):
             yield table, f"{count} of its rows belong to no row of the table {parent}"

@@ -59,7 +59,7 @@ class StreamConfig:
 
     # Where times come from: `event`, the application, as writers note them, or `ingestion`, the controller's clock. It
     # cannot be changed.
-    time_domain: Annotated[TimeDomain, Says("what time is, and who tells it", stays=True)] = TimeDomain.EVENT
+    time_domain: Annotated[TimeDomain, Says("what time is, and where it comes from", stays=True)] = TimeDomain.EVENT
     # Marks leave out a writer that was silent for this long, and name it. Null: time waits for every writer without
     # limit; 0: time waits for no writer.
     writer_timeout_ms: Annotated[int | None, Says("a writer silent for so long times out; empty: never")] = (

@@ -69,7 +69,7 @@ class Processes:
         """The error for a process that failed, with the end of its output."""
         lines = (self._folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-LAST_LINES:]
         words = "\n".join([line[:LINE_CHARACTERS] for line in lines])
-        return Failure(f"the part {name!r} of the demo {what}; it said last:\n{words or 'nothing'}")
+        return Failure(f"the part {name!r} of the demo {what}; its last lines:\n{words or 'nothing'}")
 
     def __enter__(self) -> Self:
         """From here on Ctrl-C and other signals to end become messages, and have no other effect."""

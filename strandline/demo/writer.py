@@ -39,7 +39,7 @@ def take_steps(writer: Writer, todo: Iterable[PlannedStep], start_ms: int) -> No
                 send("wrote", total=written)
             case "rest":
                 writer.idle()
-                send("news", text="says that it is idle; time goes on without it")
+                send("news", text="goes idle; time goes on without it")
             case "vanish":
                 send("news", text="loses its network without going idle, and collects its events")
             case "leave":

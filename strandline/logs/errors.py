@@ -105,7 +105,7 @@ class NotALog(Invalid):
 
 class LogVersion(Invalid):
     says = (
-        "the log {path!r} has format version {version}, this release knows {known}: use the release that wrote "
+        "the log {path!r} has format version {version}, this release reads {known}: use the release that wrote "
         "it, or a newer one"
     )
     path: str
@@ -179,7 +179,7 @@ class LogUndecided(Undecided):
     """A commit was sent, and it is not known yet whether it was carried out."""
 
     says = (
-        "the log {path!r} was told to commit and did not answer ({reason}): whether it was carried out is not "
+        "the log {path!r} got the commit and did not answer ({reason}): whether it was carried out is not "
         "known yet; flush() asks again"
     )
     path: str

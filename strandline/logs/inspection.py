@@ -71,7 +71,7 @@ class LogInspection:
         try:
             for (reason,) in query(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
                 if reason != "ok":
-                    yield LogFault(kind=LogFaultKind.FILE, reason=f"SQLite says: {reason}")
+                    yield LogFault(kind=LogFaultKind.FILE, reason=f"SQLite reports: {reason}")
             segments: list[Segment] = []
             for row in query(SEGMENTS):
                 try:

@@ -84,7 +84,7 @@ def client_of(kind: Callable[[dict[str, Any]], Client], settings: Mapping[str, A
         said = str(error.args[0].str())
         name = next((name for name in settings if f'"{name}"' in said or f"`{name}`" in said), "bootstrap.servers")
         given = settings[name] if str(settings[name]) in said else "what was given"  # which may be a secret
-        raise InvalidSetting(name=name, value=given, wanted=f"Kafka's client says: {said}") from None
+        raise InvalidSetting(name=name, value=given, wanted=f"Kafka's client reports: {said}") from None
 
 
 class Topic:
@@ -353,7 +353,9 @@ def _checked(ends: Position) -> Position:
     """The ends; raises KafkaException where a partition has told none, as while it gets another leader."""
     for segment, offset in ends.items():
         if offset == OFFSET_INVALID:
-            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"partition {segment} has told no offset"))
+            raise KafkaException(
+                KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"partition {segment} has given no offset")
+            )
     return ends
 
 

@@ -14,7 +14,7 @@ class ControllerReply(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="its host, and its process there")]
     version: str
     since: Annotated[int, Meta(description="when it began to serve")]
-    seen_at: Annotated[int, Meta(description="when it said last that it serves, which it does once a second")]
+    seen_at: Annotated[int, Meta(description="when it last recorded that it serves, which it does once a second")]
 
 
 class ControllersReply(msgspec.Struct, frozen=True, kw_only=True):

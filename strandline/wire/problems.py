@@ -95,13 +95,13 @@ def from_problem(problem: Mapping[str, Any], *, call: str | None = None) -> Stra
         except _Misfit as misfit:
             reason = str(misfit)
     else:
-        reason = "this release knows no such code"
+        reason = "this release has no such code"
     detail = problem.get("detail")
     return errors.UnexpectedAnswer(
         call=call,
         answer_status=_number(status) if type(status) is int else None,
         answer_code=_text(code) if isinstance(code, str) else None,
-        reason=f"{reason}; it says: {_text(detail)}" if isinstance(detail, str) else reason,
+        reason=f"{reason}; the answer has: {_text(detail)}" if isinstance(detail, str) else reason,
     )
 
 

@@ -18,7 +18,7 @@ class State(StrEnum):
 
     SEALED = "sealed"
     FINE = "fine"  # time moves, or has not stood still for too long
-    IDLE = "idle"  # all writers said that they are idle or closed
+    IDLE = "idle"  # all writers are idle or closed
     NO_WRITERS = "no_writers"  # no writer was there yet, or none is left that counts
     INCOMPLETE = "incomplete"  # time moves, and marks leave writers out
     HELD = "held"  # time stands still: fewer than `min_writers` have noted

@@ -96,7 +96,7 @@ def test_an_unknown_writer_is_named_with_similar_names(served: Any, strandline: 
     served.note(stream, "worker-1", 1, s0=1)
     done = strandline("exclude", stream, "wroker-1")
     assert done.code == 1
-    assert f"stream '{stream}' knows no writer 'wroker-1': did you mean worker-1?" in done.err
+    assert f"stream '{stream}' has no writer 'wroker-1': did you mean worker-1?" in done.err
 
 
 def test_a_missing_token_is_explained_and_a_given_one_sent(outside: Callable[..., Any], denier: str) -> None:

@@ -238,5 +238,5 @@ def test_the_index_of_a_segment_is_shown(served: Any, strandline: Callable[..., 
     assert [line.split() for line in done.out.splitlines()[1:]] == [["5", str(NOON + 100)], ["9", str(NOON + 200)]]
     asked = served.call("GET", f"/v1/streams/{stream}/segments/0/time-index?from_offset=9&limit=1")
     assert json.loads(strandline("index", stream, "0", "--from-offset", "9", "--limit", "1", "--json").out) == asked
-    assert strandline("index", served.stream(), "0").out == "no mark says anything about it yet\n"
+    assert strandline("index", served.stream(), "0").out == "no mark covers it yet\n"
     assert "'7'" in strandline("index", stream, "7").err

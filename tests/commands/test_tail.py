@@ -197,7 +197,7 @@ def test_a_line_that_is_no_setting_is_told_without_what_it_says(
             "security.protocl=hunter2",
             "the setting 'security.protocl' of a log cannot be 'what was given': Kafka's client",
         ),
-        ("security.protocol=SSLL", "the setting 'security.protocol' of a log cannot be 'SSLL': Kafka's client says"),
+        ("security.protocol=SSLL", "the setting 'security.protocol' of a log cannot be 'SSLL': Kafka's client reports"),
     ],
 )
 def test_a_setting_that_kafkas_client_does_not_take_is_named(

@@ -68,7 +68,7 @@ def test_lines_and_messages_are_heard_in_order_and_then_the_end(folder: Path) ->
 @pytest.mark.parametrize(("name", "status"), [("unlucky", 1), ("controller", 0)])
 def test_a_process_that_should_not_end_is_named_with_its_last_words(folder: Path, name: str, status: int) -> None:
     (folder / "part.py").write_text(f"import sys; sys.stderr.write('the disk is full'); sys.exit({status})")
-    words = rf"'{name}' .* status {status}; it said last:\nthe disk is full"
+    words = rf"'{name}' .* status {status}; its last lines:\nthe disk is full"
     with Processes(folder) as processes, pytest.raises(Failure, match=words):
         processes.start(name, "part")
         processes.receive(120)

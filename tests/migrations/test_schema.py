@@ -160,7 +160,7 @@ print("alembic" in sys.modules)
     ("version", "attempts", "said"),
     [
         ("0000", (open_database,), r"schema is 0000.*`strandline migrate`"),
-        ("0002", (open_database, migrate), "schema is 0002, and this version knows those up to 0001: use a version"),
+        ("0002", (open_database, migrate), "schema is 0002, and this version can read those up to 0001: use a version"),
     ],
 )
 def test_a_store_of_another_version_is_refused_with_what_to_do(

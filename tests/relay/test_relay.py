@@ -149,7 +149,7 @@ def test_notes_for_a_stream_or_a_topic_that_is_not_there_are_named_and_the_next_
         site.note("early", stream=later, time=number)
         site.note("w", time=number)
         site.until(lambda writers: "w" in writers and writers["w"]["times"] == {"": number})  # noqa: B023  # called at once
-    assert site.said().count(f"there is no stream '{later}': create it; what 1 writers said is not kept") == 1
+    assert site.said().count(f"there is no stream '{later}': create it; notes of 1 writers are not kept") == 1
     site.connection.run(calls.create_stream(later, "open", AT_ONCE))
     site.note("early", stream=later, time=5)
     site.until(lambda _: f"has no topic '{later}': create it" in site.said(), later)

@@ -81,6 +81,9 @@ RUN = {
     "docs/how-to/several-controllers.md": (
         "tests/readme/test_pages.py::test_the_page_about_several_controllers_starts_two_at_one_port",
     ),
+    "docs/how-to/topic-to-table.md": (
+        "tests/spark_shell/test_programs.py::test_the_page_from_a_topic_to_a_table_makes_right_sums",
+    ),
     "docs/how-to/upgrade.md": ("tests/migrations/test_schema.py::test_the_commands_of_the_page_do_what_it_says",),
     "docs/kafka.md": ("tests/logs/test_kafka_page.py::test_the_page_about_kafka_notes_what_it_says",),
     "docs/quickstart.md": (

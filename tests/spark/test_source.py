@@ -167,7 +167,7 @@ def test_a_log_that_is_away_is_waited_for_and_named_after_the_deadline(options: 
 
     event_log.append("0", range(3))
     assert planned(1, 60_000) == offset({"0": 3}, None)
-    said = r"orders.db' was asked for \d+ ms, see controllerWaitMs, .* says: Failed while waiting"
+    said = r"orders.db' was asked for \d+ ms, see controllerWaitMs; the last error: .*Failed while waiting"
     with pytest.raises(LogUnavailable, match=said):
         planned(10, 1)
 

@@ -182,7 +182,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("first", "said"), [(0, "the store's file is damaged"), (-1, "SQLite says: row")])
+@pytest.mark.parametrize(("first", "said"), [(0, "the store's file is damaged"), (-1, "SQLite reports: row")])
 def test_damage_that_sqlite_finds_in_its_file_is_told(file: Path, first: int, said: str) -> None:
     """Of a page, or of its last byte."""
     with closing(sqlite3.connect(file)) as connection:

@@ -181,7 +181,7 @@ def test_an_unknown_code_comes_back_with_all_details() -> None:
         "call": "GET /v1/tea",
         "answer_status": 418,
         "answer_code": "short_and_stout",
-        "reason": "this release knows no such code; it says: I am a teapot",
+        "reason": "this release has no such code; the answer has: I am a teapot",
     }
 
 

@@ -292,10 +292,10 @@ class Relay:
         if isinstance(error, UnknownStream) or not isinstance(error, Refused):
             self._fail(whose.stream, error)
             return
-        text = f"{whose.stream}: what {whose.writer} said is refused: {self._client.explain(error)}"
+        text = f"{whose.stream}: the note of {whose.writer} is refused: {self._client.explain(error)}"
         if isinstance(error, PositionWentBack):
             text = (
-                f"{whose.stream}: what {whose.writer} said is refused, since its topic ends below what was noted "
+                f"{whose.stream}: the note of {whose.writer} is refused, since its topic ends below what was noted "
                 f"(segment {error.segment}: {error.offset}, noted {error.stored_offset}): if the topic was created "
                 f"again, or lost its end, delete the stream and create it again"
             )
@@ -315,5 +315,5 @@ class Relay:
         if count := self._book.drop_stream(stream):
             self._measures.counted("missing", count)
             why = f"there is no stream {stream!r}: create it" if isinstance(error, UnknownStream) else str(error)
-            kept = f"what {count} writers said is not kept, their next notes find it when it is there"
+            kept = f"notes of {count} writers are not kept, later ones find it when it is there"
             self._say((error.code, stream), f"{stream}: {why}; {kept}")

@@ -280,7 +280,7 @@ class AuditRun:
                 was = found.about.get(name)
                 raise Failure(f"{self._state} is of an audit with {name} {was!r}, not {value!r}: name another file")
         if begin:
-            raise Failure(f"{self._state} says where to begin: leave out --from, or remove the file")
+            raise Failure(f"{self._state} has where to begin: leave out --from, or remove the file")
         return found.position
 
     def _save(self, *, keep: bool = True) -> None:
