@@ -142,8 +142,10 @@ class EventReader(_Reading[Connection], BlockingClient):
       them. "wait": its watermark stays at the last complete mark. "fail": `read` raises WritersLeftOut, unless a
       complete mark follows already.
     - `event_time`: a function from an event to its time, or its times by key. Events below their stream's lower bound
-      are then flagged, and counted in `late`. This option, `writer_of` and `max_event_time_lag_ms` may also be a
-      mapping by stream, with exactly the streams of `logs`.
+      are then flagged, and counted in `late`. This option, `time_unit`, `writer_of` and `max_event_time_lag_ms` may
+      also be a mapping by stream, with exactly the streams of `logs`.
+    - `time_unit`: "s", "ms", "us" or "ns": the numbers that `event_time` gives are in this unit, also with a fraction,
+      and rounded down to the millisecond. By default they are whole milliseconds.
     - `on_late`: called with each late event, which is then not yielded.
     - `writer_of`: a function from an event to its writer's name, so that `late` counts by writer.
     - `max_event_time_lag_ms`: subtracted from each watermark, to go from ingestion to event time.

@@ -16,13 +16,14 @@ from strandline.core.checks import check_time
 from strandline.core.note import check_key, check_position
 from strandline.core.order import SegmentRef
 from strandline.core.plain import from_plain
-from strandline.core.time_units import Instant, as_datetime
+from strandline.core.time_units import Number, as_datetime
 from strandline.errors import Invalid, InvalidConfig
 from strandline.logs import StoredEvent
 from strandline.logs.durable import sync
 from strandline.names import check_name
 
-Times: TypeAlias = Instant | Mapping[str, Instant]
+Time: TypeAlias = Number | datetime  # a number in milliseconds, or in the reader's `time_unit`
+Times: TypeAlias = Time | Mapping[str, Time]
 EventTime: TypeAlias = Callable[[StoredEvent], Times]
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 from reader_client.backlog import GroupBacklog
 from reader_client.event_windows import EventWindows
 from reader_client.items import EventItem, EventTime, ReaderState, ReadingDomain
-from strandline.core.checks import check_whole
+from strandline.core.checks import check_time, check_whole
 from strandline.core.incomplete import OnIncomplete
 from strandline.core.note import DEFAULT_KEY, check_key
+from strandline.core.time_units import Unit, milliseconds
 from strandline.errors import InvalidConfig
 from strandline.logs import StoredEvent
 
@@ -37,6 +41,7 @@ class Options:
 
     time_domain: str = ReadingDomain.PROCESSING
     event_time: EventTime | Mapping[str, EventTime] | None = None
+    time_unit: str | Mapping[str, str | None] | None = None
     max_event_time_lag_ms: int | Mapping[str, int] = 0
     ordered: bool = True
     order_key: str = DEFAULT_KEY
@@ -54,6 +59,10 @@ class Options:
         if self.time_domain not in list(ReadingDomain):
             wanted = ", ".join(f'"{each}"' for each in ReadingDomain)
             raise InvalidConfig(name="time_domain", value=self.time_domain, wanted=wanted)
+        units = self.time_unit
+        for unit in units.values() if isinstance(units, Mapping) else [units]:
+            if unit is not None and unit not in list(Unit):
+                raise InvalidConfig(name="time_unit", value=unit, wanted=", ".join(f'"{each}"' for each in Unit))
         check_key(self.order_key)
         check_whole("report_ms", self.report_ms, least=1)
         lags = self.max_event_time_lag_ms
@@ -93,6 +102,7 @@ class OptionsGiven(TypedDict, total=False):
 
     time_domain: str
     event_time: EventTime | Mapping[str, EventTime] | None
+    time_unit: str | Mapping[str, str | None] | None
     max_event_time_lag_ms: int | Mapping[str, int]
     ordered: bool
     order_key: str
@@ -119,6 +129,24 @@ class LateEvents:
         self.total += 1
         if writer is not None and (writer in self.by_writer or len(self.by_writer) < LATE_WRITERS):
             self.by_writer[writer] += 1
+
+
+def event_milliseconds(time: object, unit: str | None) -> int:
+    """A time that `event_time` gave, in milliseconds. Raises InvalidConfig."""
+    if isinstance(time, datetime):
+        return milliseconds("event_time", time)
+    if isinstance(time, int | float | Decimal) and not isinstance(time, bool):
+        if unit is not None:
+            with suppress(ValueError, OverflowError):  # no number, or an infinite one
+                return check_time("event_time", Unit(unit).milliseconds(time))
+        elif isinstance(time, int):
+            return check_time("event_time", time)
+    wanted = (
+        'whole milliseconds; with time_unit="s" seconds, also with a fraction; or a datetime with a time zone, such '
+    )
+    raise InvalidConfig(
+        name="event_time", value=time, wanted=f"{wanted}as datetime.fromisoformat(text) makes of a text"
+    )
 
 
 def by_stream(name: str, given: Given | Mapping[str, Given], streams: Collection[str]) -> dict[str, Given]:

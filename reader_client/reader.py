@@ -14,7 +14,7 @@ from reader_client.event_windows import EventWindows, LeftOut, Saved
 from reader_client.fetch import Fetched, fetch
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
 from reader_client.jobs import Job
-from reader_client.options import LateEvents, Options, by_stream
+from reader_client.options import LateEvents, Options, by_stream, event_milliseconds
 from reader_client.passed_marks import NOBODY, Judged, PassedMarks
 from reader_client.progress import News, Progress, no_order
 from reader_client.reader_log import ReaderLog
@@ -28,7 +28,6 @@ from strandline.core.incomplete import OnIncomplete
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.order import Lag, SegmentRef
 from strandline.core.short_log import CHECKED_MS, short_log
-from strandline.core.time_units import milliseconds
 from strandline.errors import (
     Fenced,
     InvalidConfig,
@@ -101,6 +100,7 @@ class ReaderJobs:
         self._lags = {stream: EventTimeLag(lag) for stream, lag in lags.items()}
         self._greatest_lag = EventTimeLag(max(lags.values(), default=0))
         self._event_time = by_stream("event_time", options.event_time, logs)
+        self._time_unit = by_stream("time_unit", options.time_unit, logs)
         self._writer_of = by_stream("writer_of", options.writer_of, logs)
         self._log = ReaderLog(group, reader, now_ms)
         self._marks = PassedMarks(OnIncomplete(options.on_incomplete), self._log.paced)
@@ -382,7 +382,8 @@ class ReaderJobs:
         try:
             times = event.appended_at if event_time is None else event_time(event)
             given = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
-            by_key = {check_key(key): milliseconds("event_time", time) for key, time in given.items()}
+            unit = None if event_time is None else self._time_unit[stream]
+            by_key = {check_key(key): event_milliseconds(time, unit) for key, time in given.items()}
         except Exception as error:
             self._log.unreadable(stream, event, error)
             raise

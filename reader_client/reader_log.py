@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reader_client.items import EventItem
-from strandline.core.time_units import SECONDS_END, text_of, unit_of
+from strandline.core.incomplete import text_of
+from strandline.core.time_units import SECONDS_END, unit_of
 from strandline.logs import StoredEvent
 from strandline.paced_log import PacedLog
 from strandline.wire.shapes import Positions
@@ -46,7 +47,7 @@ class ReaderLog:
         if not self._late or not (ends or self.paced.is_due("late")):
             return
         events = "1 event was" if self._late == 1 else f"{self._late} events were"
-        follows = "on_late has them" if passed_on else "item.late flags them, and windows that had closed lack them"
+        follows = "on_late has them" if passed_on else "item.late flags them, and closed windows lack them"
         kind = "late, at the end" if ends else "late"
         self.paced.warn(kind, f"{self._who}: {events} late, such as {self._late_example}: {follows}")
         self._late = 0
@@ -76,8 +77,8 @@ class ReaderLog:
                 self.paced.warn(
                     "unit",
                     f"{self._who}: the event at {place} has the time {text_of(time)}, and the marks are at "
-                    f"{text_of(mark)}: {time} looks like {unit.word}, and is taken for milliseconds. Convert it in "
-                    "event_time",
+                    f"{text_of(mark)}: as milliseconds {time} looks like {unit.word}. time_unit has to "
+                    "be the unit of the numbers that event_time gives",
                 )
 
     def all_read(self) -> None:

@@ -14,6 +14,7 @@ from spark_integration.column_names import find_name
 from spark_integration.durations import duration_ms
 from spark_integration.environment import register, register_source
 from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn
+from spark_integration.event_times import unit_named, with_timestamp
 from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions, MarkSource
 from spark_integration.options import BACKLOG_THRESHOLD, CONTROLLER_WAIT_DEFAULT_MS, controller_text
@@ -21,7 +22,7 @@ from spark_integration.positions import KafkaPositions, PositionReader
 from spark_integration.reports import Attached, PositionReporter
 from spark_integration.rows import MARK
 from spark_integration.spark_settings import check_settings
-from spark_integration.watermark import WATERMARK_TAG, check_event_time
+from spark_integration.watermark import WATERMARK_TAG
 from spark_integration.window_calls import check_call
 from strandline.core.incomplete import OnIncomplete
 
@@ -40,6 +41,7 @@ def attach(
     controller: str | Sequence[str],
     stream: str,
     event_time: str,
+    time_unit: str | None = None,
     source: str | None = None,
     positions: PositionReader | None = None,
     token: str | None = None,
@@ -76,7 +78,7 @@ def attach(
     - `backlog`: updated after each batch: in backlog while the group is, while more offsets remain than it allows
       (only with the Kafka connector), or while one of its strategies is. `on_change` runs in a thread of the driver.
       The size of batches depends on the source's options, which it reads when the query starts.
-    - `only_windows`, `duplicates_within`: as in `exact_watermark`.
+    - `time_unit`, `only_windows`, `duplicates_within`: as in `exact_watermark`.
     - `on_incomplete`: what the query does when marks leave writers out: "go_on", "wait", which keeps the watermark at
       the last complete mark, or "fail", with WritersLeftOut.
     - `controller_wait_ms`: how long the job waits for the controller before it fails.
@@ -88,7 +90,7 @@ def attach(
     """
     older_releases.check_attached(spark)
     check_settings(spark)
-    event_time = _check(df, event_time)
+    df, event_time = _check(df, event_time, time_unit)
     keys_kept_ms = duration_ms("duplicates_within", str(duplicates_within))
     named = source if source is not None else stream
     call = f"{named}-{uuid4().hex[:12]}"  # several queries of a session may read one source, each somewhere else
@@ -116,12 +118,12 @@ def attach(
     return _joined(df, marks, event_time, "0 milliseconds" if only_windows else "1 millisecond", keys_kept_ms)
 
 
-def _check(df: DataFrame, event_time: str) -> str:
-    """Returns the name of the column as the DataFrame has it. Raises NotStreaming for a DataFrame of a batch read, and
-    WrongColumn for one that cannot be attached."""
+def _check(df: DataFrame, event_time: str, time_unit: str | None) -> tuple[DataFrame, str]:
+    """Returns the DataFrame with the time as a timestamp, and its column's name. Raises NotStreaming for one of a batch
+    read, and WrongColumn for one that cannot be attached."""
     if not df.isStreaming:
         raise NotStreaming(call="attach")
-    found = check_event_time(df, event_time)
+    found = with_timestamp(df, event_time, unit_named(time_unit))
     if find_name(df, MARK) is not None:
         raise WrongColumn(column=MARK, found="is there", wanted="use exact_watermark")
     return found

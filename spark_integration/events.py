@@ -7,17 +7,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions
-from pyspark.sql.types import IntegralType, StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from spark_integration.column_names import find_name, folding
 from spark_integration.durations import time_us
 from spark_integration.environment import register
 from spark_integration.errors import InvalidOption, WrongColumn
-from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.event_times import as_read, field_within, from_json, unit_named
 from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions, controller_text
 from spark_integration.read_ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
-from spark_integration.watermark import OBSERVATION, exact_watermark, field_within
+from spark_integration.watermark import OBSERVATION, exact_watermark
 from spark_integration.window_calls import ControllerWindows, check_call
 from strandline.core.backlog import BacklogStrategy
 from strandline.core.incomplete import OnIncomplete
@@ -36,6 +36,7 @@ def read_events(
     stream: str,
     schema: str | StructType,
     event_time: str,
+    time_unit: str | None = None,
     only_windows: bool = False,
     observation: str = OBSERVATION,
     late_to: str | None = None,
@@ -50,9 +51,11 @@ def read_events(
         place = {"controller": "http://127.0.0.1:8433", "stream": "orders", "log": "sqlite", "path": "orders.log"}
         events = read_events(spark, **place, schema="time bigint", event_time="time")
 
-    Each event's value is a JSON object. Its fields in `schema` become columns. The field `event_time` is a timestamp,
-    or whole epoch milliseconds, which become a timestamp. The log's columns (key, segment, offset, appended_at) are
-    added unless a field has the same name. An event that cannot be parsed has nulls; the metric `unreadable` counts it.
+    Each event's value is a JSON object. Its fields in `schema` become columns. The field `event_time` becomes a
+    timestamp. It has whole epoch milliseconds; or, with `time_unit="s"` ("ms", "us", "ns"), numbers in that unit, also
+    with a fraction ("time double"); or text with a date ("time timestamp"). See `exact_watermark` for what is rounded.
+    The log's columns (key, segment, offset, appended_at) are added unless a field has the same name. An event that
+    cannot be parsed has nulls; the metric `unreadable` counts it.
 
     `options` are the source's: `log="sqlite", path=…`, or `log="kafka"` with the client's options, such as
     `**{"kafka.bootstrap.servers": …}`. The call registers the source, with `backlog_strategies` as in `register`. See
@@ -73,7 +76,7 @@ def read_events(
     check_call(spark, SourceOptions.parse(_texts(given)).access)
     reader = spark.readStream.format("strandline").options(**_texts(given))
     names_files = ("segment", "offset") if (late_to, unreadable_to) != (None, None) else ()
-    parsed = _parsed(reader.load(), schema, event_time, keep=(MARK, FLOOR), needed=names_files)
+    parsed = _parsed(reader.load(), schema, event_time, time_unit, keep=(MARK, FLOOR), needed=names_files)
     return exact_watermark(
         parsed,
         event_time=event_time,
@@ -94,6 +97,7 @@ def read_between(
     event_time: str,
     start: Moment,
     end: Moment,
+    time_unit: str | None = None,
     **options: object,
 ) -> DataFrame:
     """Returns exactly the events with `start` <= time < `end`, for a batch job.
@@ -119,7 +123,8 @@ def read_between(
         "endingTime": _moment("end", end),
     }
     check_call(spark, SourceOptions.parse(_texts(given)).access)
-    parsed = _parsed(spark.read.format("strandline").options(**_texts(given)).load(), schema, event_time, keep=())
+    raw = spark.read.format("strandline").options(**_texts(given)).load()
+    parsed = _parsed(raw, schema, event_time, time_unit, keep=())
     time = functions.col(event_time)
     return parsed.where((time >= _timestamp("start", start)) & (time < _timestamp("end", end)))
 
@@ -152,11 +157,18 @@ def _check_options(options: Mapping[str, object], **arguments: str) -> None:
 
 
 def _parsed(
-    raw: DataFrame, schema: str | StructType, event_time: str, keep: tuple[str, ...], needed: tuple[str, ...] = ()
+    raw: DataFrame,
+    schema: str | StructType,
+    event_time: str,
+    time_unit: str | None,
+    *,
+    keep: tuple[str, ...],
+    needed: tuple[str, ...] = (),
 ) -> DataFrame:
-    fields = functions.from_json(functions.col("value").cast("string"), schema)
-    opened = raw.withColumn("value", fields)
-    names = [field.name for field in _struct(opened, "value")]
+    unit, text = unit_named(time_unit), functions.col("value").cast("string")
+    opened = raw.withColumn("value", functions.from_json(text, schema))
+    fields = _struct(opened, "value")
+    names = fields.names
     fold = folding(opened)
     for name in names:
         if fold(name) in (MARK, FLOOR):
@@ -172,7 +184,7 @@ def _parsed(
             )
     found = find_name(opened, event_time, names)
     if found is None:
-        path = field_within(_struct(opened, "value"), event_time)
+        path = field_within(fields, event_time)
         if path is None:
             raise WrongColumn(column=event_time, found="is not there", wanted=f"the schema has {', '.join(names)}")
         name = path.rpartition(".")[2]
@@ -185,20 +197,9 @@ def _parsed(
     event_time, taken = found, {fold(name) for name in ("value", MARK, FLOOR, *names)}
     log_columns = [name for name in SCHEMA.names if name not in taken]
     columns = [functions.col("value")[name].alias(name) for name in names]
+    opened = raw.withColumn("value", functions.from_json(text, as_read(fields, event_time, unit)))
     parsed = opened.select(*columns, *log_columns, *keep)
-    kind = parsed.schema[event_time].dataType
-    if isinstance(kind, IntegralType):
-        number = functions.col(event_time)
-        # A greater one, such as nanoseconds, is no time: to convert it would end the query.
-        is_time = number.between(-END_OF_TIME_MS, END_OF_TIME_MS)
-        return parsed.withColumn(event_time, functions.when(is_time, functions.timestamp_millis(number)))
-    if not isinstance(kind, TimestampType):
-        raise WrongColumn(
-            column=event_time,
-            found=f"is of type {kind.simpleString()}",
-            wanted=f'the schema needs "{event_time} timestamp", or whole epoch milliseconds',
-        )
-    return parsed
+    return from_json(parsed, event_time, fields[event_time].dataType, unit)
 
 
 def _struct(df: DataFrame, column: str) -> StructType:

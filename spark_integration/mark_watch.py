@@ -122,7 +122,7 @@ class MarkWatch(ReportListener):
                 f"unreadable {observation}",
                 f"none of the {events} events of batch {progress.batchId} has an event time (observation "
                 f"{observation!r}), so they are in no window: check the name and the type of that field in the schema "
-                "against the events' values",
+                "against the events' values, and time_unit where they are numbers",
             )
         run = self._runs.setdefault(str(progress.runId), _Run(progress.name or str(progress.id)))
         self._check_rows(progress, run)
@@ -151,8 +151,8 @@ class MarkWatch(ReportListener):
                     progress,
                     f"unit {observation}",
                     f"{example.place} has the event time {text_of(example.times[0])}, and the marks are at "
-                    f"{text_of(run.newest or 0)}: the number looks like {unit.word}, and is taken for milliseconds "
-                    f"(observation {observation!r}). Convert it before the watermark is set",
+                    f"{text_of(run.newest or 0)}: as milliseconds it looks like {unit.word} (observation "
+                    f"{observation!r}). time_unit has to be the unit of the events' numbers",
                 )
 
     def _check_late(self, progress: StreamingQueryProgress, run: _Run) -> None:

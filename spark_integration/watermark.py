@@ -22,11 +22,11 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import TimestampType
 
-from spark_integration.column_names import find_name
 from spark_integration.durations import duration_ms
 from spark_integration.errors import MarkDropped, WrongColumn
+from spark_integration.event_times import unit_named, with_timestamp
 from spark_integration.late_rows import keep_rows
 from spark_integration.rows import FLOOR, MARK
 from spark_integration.spark_settings import check_settings
@@ -46,6 +46,7 @@ def exact_watermark(
     df: DataFrame,
     *,
     event_time: str,
+    time_unit: str | None = None,
     only_windows: bool = False,
     observation: str = OBSERVATION,
     late_to: str | None = None,
@@ -61,6 +62,9 @@ def exact_watermark(
     mark rows are lost, the watermark does not move, and the driver's log has a warning after the first batch (see
     `MarkWatch`).
 
+    - `time_unit`: "s", "ms", "us" or "ns", where `event_time` is a number, which is rounded down to the millisecond.
+      Without it whole numbers are milliseconds, and a double or decimal is refused. Text has dates, such as
+      2026-03-01T12:00:00Z; one without a zone is in the session's, as Spark's timestamps are.
     - `only_windows`: sets the watermark to T instead of T - 1 ms, so that a window that ends at T closes with the mark
       T, not with the next one. Use it only if the query has nothing but aggregations over tumbling or sliding windows:
       a row at T belongs to a later window. Session windows, joins, deduplication and timers would drop rows at T.
@@ -84,7 +88,11 @@ def exact_watermark(
     `late_to`. A row at that very moment counts in windows alone. Raises MarkDropped, WrongColumn, WrongSetting, and
     InvalidOption for a duration that is none.
     """
-    event_time = _check(df, event_time)
+    _check_mark(df)
+    if event_time == MARK:
+        wanted = "name the column that has the events' own time"
+        raise WrongColumn(column=MARK, found="carries the watermark", wanted=wanted)
+    df, event_time = with_timestamp(df, event_time, unit_named(time_unit))
     check_settings(df.sparkSession)
     tag = {WATERMARK_TAG: duration_ms("duplicates_within", str(duplicates_within))}
     is_event, time = functions.col(MARK).isNull(), functions.col(event_time)
@@ -134,53 +142,10 @@ def _nothing() -> Column:
     return functions.max(functions.lit(None).cast("bigint"))
 
 
-def check_event_time(df: DataFrame, event_time: str) -> str:
-    """Returns the name of the column as the DataFrame has it. Raises WrongColumn unless it is a timestamp column."""
-    return _check_timestamp(df, event_time, "parse it to a timestamp first, for example with timestamp_millis(…)")
-
-
-def _check(df: DataFrame, event_time: str) -> str:
+def _check_mark(df: DataFrame) -> None:
     if MARK not in df.columns:
         raise MarkDropped(columns=tuple(df.columns))
-    _check_timestamp(df, MARK, "leave it as the source yields it")
-    if event_time == MARK:
-        raise WrongColumn(
-            column=MARK, found="carries the watermark", wanted="name the column that has the events' own time"
-        )
-    return check_event_time(df, event_time)
-
-
-def _check_timestamp(df: DataFrame, column: str, wanted: str) -> str:
-    found = find_name(df, column)
-    if found is None:
-        path = field_within(df.schema, column)
-        if path is None:
-            raise WrongColumn(column=column, found="is not there", wanted=f"the DataFrame has {', '.join(df.columns)}")
-        name = path.rpartition(".")[2]
-        raise WrongColumn(
-            column=column,
-            found="is a field of another column",
-            wanted=f'pull it up first, with df.withColumn("{name}", functions.col("{path}"))',
-        )
-    kind = df.schema[found].dataType
-    if isinstance(kind, TimestampNTZType):
-        raise WrongColumn(
-            column=column,
-            found="is of type timestamp_ntz, which has no time zone",
-            wanted=f'convert it first, with df.withColumn("{column}", functions.col("{column}").cast("timestamp")), '
-            "which takes it for a time in the session's zone",
-        )
+    kind = df.schema[MARK].dataType
     if not isinstance(kind, TimestampType):
-        raise WrongColumn(column=column, found=f"is of type {kind.simpleString()}, not timestamp", wanted=wanted)
-    return found
-
-
-def field_within(schema: StructType, name: str) -> str | None:
-    """Returns the path of a field within other columns, which is given by its own name or by its path."""
-    for field in schema.fields:
-        if isinstance(field.dataType, StructType):
-            within = name.removeprefix(f"{field.name}.")
-            path = within if within in field.dataType.names else field_within(field.dataType, within)
-            if path is not None:
-                return f"{field.name}.{path}"
-    return None
+        found = f"is of type {kind.simpleString()}, not timestamp"
+        raise WrongColumn(column=MARK, found=found, wanted="leave it as the source yields it")

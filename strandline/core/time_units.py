@@ -12,12 +12,15 @@ A number that somebody takes from a clock of these decades is
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
+from math import floor
 from typing import Final, TypeAlias
 
 from strandline.core.checks import check_time
 from strandline.errors import InvalidConfig
 
+Number: TypeAlias = int | float | Decimal
 Instant: TypeAlias = int | datetime  # whole milliseconds since 1970, or a datetime with a time zone
 START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -40,6 +43,22 @@ class Unit(StrEnum):
     def word(self) -> str:
         return self.name.lower()
 
+    def milliseconds(self, number: Number) -> int:
+        """The number in milliseconds, rounded down. Raises ValueError or OverflowError for one without a value.
+
+        Marks and the ends of windows are whole milliseconds T, and time >= T is the same as floor(time) >= T: so
+        rounding down makes no event late and moves none into another window, as to the nearest or up would. A float is
+        taken as the decimal that it is written as: 1.001 * 1000 is 1000.9999999999999, a millisecond too old.
+        """
+        digits = _DIGITS[self]
+        if isinstance(number, int):
+            return int(number * 10**digits if digits >= 0 else number // 10**-digits)
+        exact = number if isinstance(number, Decimal) else Decimal(repr(float(number)))
+        return floor(exact.scaleb(digits))
+
+
+_DIGITS: Final = {Unit.SECONDS: 3, Unit.MILLISECONDS: 0, Unit.MICROSECONDS: -3, Unit.NANOSECONDS: -6}
+
 
 def unit_of(least: int, greatest: int | None = None) -> Unit | None:
     """The unit that a time looks like, or all times from `least` to `greatest`; None if that may be milliseconds."""
@@ -56,6 +75,11 @@ def milliseconds(name: str, time: Instant, *, up: bool = False) -> int:
     begins no later than asked, and a bound claims no more than it says. Raises InvalidConfig for a datetime without a
     time zone, which may mean several times, and for what is neither, such as a text."""
     if not isinstance(time, datetime):
+        given: object = time
+        if isinstance(given, str | float | Decimal):
+            way = "datetime.fromisoformat(text)" if isinstance(given, str) else "int(seconds * 1000)"
+            wanted = f"a whole number of milliseconds, or a datetime with a time zone; {way} makes one"
+            raise InvalidConfig(name=name, value=given, wanted=wanted)
         return check_time(name, time)
     if time.utcoffset() is None:
         wanted = "milliseconds, or a datetime with a time zone, such as datetime.now(UTC)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,6 +67,35 @@ def test_each_stream_has_its_own_lag_and_the_watermark_is_the_least_of_what_is_l
         assert until(reader, "W120") == ["W120"]  # orders are idle, and neither their time nor their lag counts
 
 
+def test_each_stream_has_its_own_unit_and_a_fraction_is_rounded_down(written: Any) -> None:
+    orders, clicks, group, logs = read_from(written)
+    orders.log.append([Event(b"1.001", segment="0"), Event(b"9.9996", segment="0")])
+    clicks.log.append([Event(b"10000", segment="0"), Event(b"nan", segment="0")])
+    options: dict[str, Any] = {
+        "event_time": {orders.stream: lambda e: Decimal(e.value.decode()), clicks.stream: lambda e: float(e.value)},
+        "time_unit": {orders.stream: "s", clicks.stream: "ms"},
+    }
+    with EventReader(orders.controller.connection, group, "r1", logs, **options, **QUICK) as reader:
+        assert sorted(next_of(reader).time for _ in range(3)) == [1_001, 9_999, 10_000]
+        with pytest.raises(InvalidConfig, match="event_time cannot be nan"):
+            next_of(reader)
+
+
+@pytest.mark.parametrize("given", ["2026-03-01T12:00:00Z", 1796021319.172, True, None])
+def test_what_is_no_time_without_a_unit_is_refused_with_what_would_be_right(written: Any, given: Any) -> None:
+    world = written(1)
+    world.write(("0", 1))
+    with (
+        EventReader(
+            world.controller.connection, world.group(), "r1", {world.stream: world.open()}, event_time=lambda _: given
+        ) as reader,
+        pytest.raises(InvalidConfig, match=r'with time_unit="s" seconds, .* datetime\.fromisoformat\('),
+    ):
+        next_of(reader)
+    with pytest.raises(InvalidConfig, match=r'time_unit cannot be .*: "s", "ms", "us", "ns"'):
+        reader_with({"orders": LOG}, {"time_unit": "sec"})
+
+
 LOG = SimpleNamespace(rows=None)  # nothing reads it
 
 
@@ -73,9 +103,9 @@ def reader_with(logs: dict[str, Any], options: dict[str, Any]) -> EventReader:
     return EventReader("http://there", "g", "r1", logs, **options)
 
 
-@pytest.mark.parametrize("name", ["event_time", "writer_of", "max_event_time_lag_ms"])
+@pytest.mark.parametrize("name", ["event_time", "time_unit", "writer_of", "max_event_time_lag_ms"])
 def test_a_mapping_has_exactly_the_streams_of_the_logs(name: str) -> None:
-    value: Any = 5 if name == "max_event_time_lag_ms" else int
+    value: Any = {"max_event_time_lag_ms": 5, "time_unit": "s"}.get(name, int)
     logs: dict[str, Any] = dict.fromkeys(["orders", "clicks"], LOG)
     for streams in (["orders"], ["orders", "clicks", "orderz"]):
         wanted = rf"{name} cannot be .*one value for all streams, or one for each of \['clicks', 'orders'\]"

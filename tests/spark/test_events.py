@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from reader_client import ReaderGroup
-from spark_integration import read_between, read_events, register
+from spark_integration import exact_watermark, read_between, read_events, register
 from spark_integration.errors import InvalidOption, WrongColumn
 from spark_integration.offsets import SourceOffset
 from spark_integration.options import BACKLOG_THRESHOLD
@@ -172,10 +172,64 @@ def test_read_between_gives_exactly_the_events_and_refuses_incomplete_ranges(
             "device string, sale struct<when: timestamp>",
             r'pull it up with df\.withColumn\("when", .*col\("sale\.when"\)',
         ),
-        ("when timestamp_ntz", r'timestamp_ntz: the schema needs "when timestamp", or whole epoch milliseconds'),
+        ("when timestamp_ntz", 'timestamp_ntz: the schema needs "when timestamp" for text .* "when double" with time_'),
+        ("when double", 'is of type double, which may be in any unit: add time_unit="s" if it has seconds'),
     ):
         with pytest.raises(WrongColumn, match=wanted):
             read_events(spark, **{**place, "event_time": "when", "schema": schema})
+    with pytest.raises(InvalidOption, match=r"time_unit .* cannot be 'sec': s or ms or us or ns"):
+        read_events(spark, **place, time_unit="sec")
+
+
+NOON_S = 1_767_268_800
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "values"),
+    [
+        ("double", "s", [NOON_S, NOON_S + 1.001, f"{NOON_S}.0029999", -1.5]),
+        ("decimal(20,6)", "s", [NOON_S, NOON_S + 1.001, f'"{NOON_S}.0029999"', -1.5]),
+        ("bigint", "s", [NOON_S, NOON_S + 1.001, f"{NOON_S}.0029999", -1.5]),
+        ("bigint", "ns", [NOON_S * 10**9, NOON_S * 10**9 + 1_001_999_999, NOON_S * 10**9 + 2_000_001, -(15 * 10**8)]),
+        ("timestamp", None, [NOON_S, '"2026-01-01T13:00:01.001+01:00"', f"{NOON_S}.0029999", -1.5]),
+        (
+            "string",
+            None,
+            [f'"2026-01-01T{at}Z"' for at in ("12:00:00", "12:00:01.001", "12:00:00.002")] + ['"no time"'],
+        ),
+    ],
+)
+def test_times_in_any_unit_with_a_fraction_and_as_text_are_read(
+    spark: SparkSession, stream: Any, event_log: Any, place: Any, kind: str, unit: str | None, values: list[Any]
+) -> None:
+    event_log.log.append(Event(f'{{"at": {value}}}'.encode(), key=b"k", segment="0") for value in values)
+    noon, end = NOON_S * 1_000, NOON_S * 1_000 + 2_000
+    note = Note(writer="w", times={"": end}, position={"0": 4}, newest={"": end})
+    stream.run(calls.note(stream.name, note))
+    found = read_between(spark, **{**place, "schema": f"at {kind}"}, time_unit=unit, start=-2_000, end=end)
+    times = [row["t"] for row in found.select(functions.unix_millis("at").alias("t")).collect()]
+    assert sorted(times) == sorted([noon, noon + 1_001, noon + 2] + ([] if kind == "string" else [-1_500]))
+
+
+def test_a_fraction_below_a_mark_is_late_and_one_below_the_end_of_a_window_is_in_it(
+    spark: SparkSession, running: Any, stream: Any, event_log: Any, place: Any
+) -> None:
+    def append(*times: str) -> None:
+        event_log.log.append(Event(b'{"at": %s}' % time.encode(), key=b"k", segment="0") for time in times)
+
+    raw = spark.readStream.format("strandline").options(
+        **{name: place[name] for name in ("controller", "stream", "path")}
+    )
+    seconds = functions.get_json_object(functions.col("value").cast("string"), "$.at").cast("double")
+    events = exact_watermark(raw.load().withColumn("at", seconds), event_time="at", time_unit="s", only_windows=True)
+    with running(counted(events), exact=False) as run:
+        append("9.9996", "10.0000", "19.9999999")
+        stream.mark(10_000, {"0": 1})
+        assert run.settle() == {0: 1}
+        append("9.9999", "10.0001")
+        stream.mark(20_000, {"0": 5})
+        assert run.settle() == {0: 1, 10_000: 3}
+        assert sum(one["late"] for one in metrics(run)) == 1
 
 
 def test_batches_are_large_in_backlog_and_small_when_caught_up(

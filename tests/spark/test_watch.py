@@ -208,7 +208,7 @@ def test_the_first_time_in_another_unit_than_the_marks_is_named_once(
     assert watched.batch(mark=None, **example) == []  # nothing to compare it with
     lines = watched.batch(late=0)
     assert len(lines) == (unit is not None)
-    assert all(f"the number looks like {unit}, and is taken for milliseconds" in each for each in lines)
+    assert all(f"as milliseconds it looks like {unit} (" in each for each in lines)
     assert watched.batch(**example) == []
 
 

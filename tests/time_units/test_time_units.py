@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.time_units import Unit, unit_of
+from strandline.core.time_units import Unit, milliseconds, unit_of
+from strandline.errors import InvalidConfig
 
 FROM_S, UNTIL_S = 1_000_000_000, 4_102_444_800  # 2001 to 2100
 
@@ -33,3 +38,22 @@ def test_a_unit_is_named_as_the_option_takes_it() -> None:
     assert [(f"{unit}", unit.word) for unit in Unit] == [
         ("s", "seconds"), ("ms", "milliseconds"), ("us", "microseconds"), ("ns", "nanoseconds")
     ]  # fmt: skip
+
+
+@given(st.integers(-(10**13), 10**13), st.sampled_from(list(Unit)))
+def test_a_number_in_any_unit_lies_on_the_same_side_of_each_mark_as_its_millisecond(number: int, unit: Unit) -> None:
+    exact = Fraction(number) * Fraction(10) ** {"s": 3, "ms": 0, "us": -3, "ns": -6}[unit]
+    found = unit.milliseconds(number)
+    assert all((found >= mark) == (exact >= mark) for mark in range(found - 1, found + 3))
+
+
+@given(st.integers(-(10**13), 10**13))
+def test_milliseconds_written_as_a_fraction_of_seconds_are_read_back(time: int) -> None:
+    assert Unit.SECONDS.milliseconds(time / 1_000) == time  # of which int(seconds * 1000) makes others: 1.001, 1000
+    assert Unit.SECONDS.milliseconds(Decimal(time) / 1_000 + Decimal("0.0009999")) == time
+
+
+@pytest.mark.parametrize("given", ["2026-03-01T12:00:00Z", 1796021319.172, Decimal("1.5")])
+def test_a_text_or_a_fraction_is_refused_with_what_makes_a_time_of_it(given: Any) -> None:
+    with pytest.raises(InvalidConfig, match=r"datetime\.fromisoformat\(|int\(seconds \* 1000\)"):
+        milliseconds("time", given)

@@ -35,7 +35,7 @@ ASSESS_PARQUET_ROWS: Final = 10_000  # in memory at once
 ASSESS_LINE_CHARACTERS: Final = 16 * 1024 * 1024  # of a line of JSON
 ASSESS_ROWS_SHOWN: Final = 20  # of these; --json has all
 
-# A number times the first of these, divided by the second, is in milliseconds. As fractions they would lose one.
+# A number times the first of these, divided by the second, is in milliseconds.
 UNITS: Final = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 FORMATS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
 WHOLE: Final = "."  # the name of a field that stands for a whole value which is no object
@@ -68,7 +68,7 @@ class EventFields:
         times, by = UNITS[self.unit]
         if not -TIME_BOUND_MS * by < value * times < TIME_BOUND_MS * by:  # also no number at all, such as NaN
             raise NoTime(f"field {field!r} is {str(value)[:80]}, which is no time in {self.unit}{self._advice(value)}")
-        return int(value * times // by)
+        return Unit(self.unit).milliseconds(value)
 
     def arrival(self, row: Mapping[str, Any], partition: str, at: int | None) -> Arrival:
         """An event of these values; what no field has is as given, its time and its arrival as `at`. Raises NoTime."""
