@@ -11,6 +11,7 @@ with extras.needing("spark_integration"):
     from spark_integration.environment import register as register
     from spark_integration.events import read_between as read_between
     from spark_integration.events import read_events as read_events
+    from spark_integration.events import read_left_out as read_left_out
     from spark_integration.events import read_range as read_range
     from spark_integration.mark_watch import MarkWatch as MarkWatch
     from spark_integration.output import LogSink as LogSink

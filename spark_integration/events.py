@@ -14,7 +14,7 @@ from spark_integration.durations import time_us
 from spark_integration.environment import register
 from spark_integration.errors import InvalidOption, WrongColumn
 from spark_integration.event_times import as_read, field_within, from_json, unit_named
-from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions, controller_text
+from spark_integration.options import BACKLOG_THRESHOLD, LEFT_OUT, LeftOutOptions, SourceOptions, controller_text
 from spark_integration.read_ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
 from spark_integration.watermark import OBSERVATION, exact_watermark
@@ -41,6 +41,7 @@ def read_events(
     observation: str = OBSERVATION,
     late_to: str | None = None,
     unreadable_to: str | None = None,
+    left_out_to: str | None = None,
     duplicates_within: str | int = 0,
     on_incomplete: str = OnIncomplete.GO_ON,
     backlog_strategies: Iterable[BacklogStrategy] = (),
@@ -64,14 +65,19 @@ def read_events(
     `on_incomplete` says what the query does when marks leave writers out: "go_on", "wait", which keeps the watermark at
     the last complete mark, or "fail", with WritersLeftOut.
 
+    `left_out_to` is a folder, visible to all machines, for a Parquet file of the intervals in which marks left writers
+    out, as this query passed them: see `read_left_out`, which has their columns. It has what the windows that the query
+    has written lack, exactly once, wherever the query was killed.
+
     Raises WrongColumn, InvalidOption, UnknownStream if the controller
     answers at once that there is no such stream, and the errors of `register`.
     """
-    _check_options(options, onIncomplete="on_incomplete")
+    _check_options(options, onIncomplete="on_incomplete", leftOutTo="left_out_to")
     register(spark, backlog_strategies=backlog_strategies)
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
     known = {} if threshold is None else {BACKLOG_THRESHOLD: threshold}
     named = {"controller": controller_text(controller), "stream": stream, "onIncomplete": on_incomplete}
+    named |= {} if left_out_to is None else {"leftOutTo": left_out_to}
     given = {**known, **options, **named}
     check_call(spark, SourceOptions.parse(_texts(given)).access)
     reader = spark.readStream.format("strandline").options(**_texts(given))
@@ -127,6 +133,37 @@ def read_between(
     parsed = _parsed(raw, schema, event_time, time_unit, keep=())
     time = functions.col(event_time)
     return parsed.where((time >= _timestamp("start", start)) & (time < _timestamp("end", end)))
+
+
+def read_left_out(
+    spark: SparkSession,
+    *,
+    controller: str | Sequence[str],
+    stream: str,
+    start: Moment | None = None,
+    **options: object,
+) -> DataFrame:
+    """Returns the intervals in which marks of a stream left writers out: `from`, `until`, `key`, `writers`, `open`.
+
+        read_left_out(spark, controller="http://127.0.0.1:8433", stream="orders").where("open")
+
+    A window lacks the writers of an interval if it ends after `from`, and not after `until`. `from` is null before the
+    first mark, and `until` while the interval is open. So a window that no interval has is complete. A query or reader
+    that passes several marks at once may have more than this says; `left_out_to` of `read_events` says it of a query.
+
+    With `start`, marks before this time are not read, and `from` is null in what began there. Retention of marks
+    removes intervals, too. `options` are the source's; those of the log are not needed. Raises what `read_between`
+    raises.
+    """
+    _check_options(options, startingTime="start", read="read_left_out")
+    register(spark)
+    given = {**options, "controller": controller_text(controller), "stream": stream, "read": LEFT_OUT}
+    if start is not None:
+        given["startingTime"] = _moment("start", start)
+    found = LeftOutOptions.of(_texts(given))
+    assert found is not None
+    check_call(spark, found.access)
+    return spark.read.format("strandline").options(**_texts(given)).load()
 
 
 def read_range(

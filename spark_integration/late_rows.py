@@ -17,6 +17,7 @@ from spark_integration.rows import FLOOR
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import fs
     from pyspark.sql import DataFrame
 
 
@@ -65,22 +66,29 @@ class RowKeeper:
             return
         import pyarrow as pa
         import pyarrow.compute as pc
-        from pyarrow import fs, parquet
+        from pyarrow import parquet
 
-        table = pa.Table.from_batches([found])
+        table, (files, path) = pa.Table.from_batches([found]), files_of(folder)
         for segment in pc.unique(table["segment"]).to_pylist():
             rows = table.filter(pc.equal(table["segment"], segment))
             # A task that runs again writes the same file, and no other stream or query does.
-            name = f"{segment}-{rows['offset'][0].as_py():016d}-{self._origin()}.parquet"
-            files, path = fs.FileSystem.from_uri(folder) if "://" in folder else (fs.LocalFileSystem(), folder)
+            name = f"{segment}-{rows['offset'][0].as_py():016d}-{query_digest(self.observation)}.parquet"
             files.create_dir(path, recursive=True)
             parquet.write_table(rows, f"{path}/{name}", filesystem=files)
 
-    def _origin(self) -> str:
-        """Returns a digest of the query, by the id that its checkpoint has, and of its observation: each stream of a
-        query needs its own."""
-        from pyspark import TaskContext
 
-        task = TaskContext.get()
-        query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
-        return blake2b(f"{query} {self.observation}".encode(), digest_size=8).hexdigest()
+def files_of(folder: str) -> tuple[fs.FileSystem, str]:
+    """Returns where a folder is, and its path there."""
+    from pyarrow import fs
+
+    return fs.FileSystem.from_uri(folder) if "://" in folder else (fs.LocalFileSystem(), folder)
+
+
+def query_digest(part: str) -> str:
+    """Returns a digest of the query of this task, by the id that its checkpoint has, and of a part of it, such as an
+    observation: each stream of a query needs its own."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
+    return blake2b(f"{query} {part}".encode(), digest_size=8).hexdigest()

@@ -51,9 +51,14 @@ OPTIONS: Final = {
     "follow its watermark while their own stream is idle. It is created if there is none",
     "onIncomplete": "what a query does when marks leave writers out: `go_on` (the default), `wait`, which keeps the "
     "watermark at the last complete mark, or `fail`",
+    "leftOutTo": "a folder for a Parquet file of the intervals in which marks left writers out, as a query passed them",
+    "read": "`events` (the default), or `leftOut`: a batch read of the intervals in which marks left writers out, from "
+    "`startingTime` on",
     "controllerWaitMs": "how long a job waits for a controller, or the end of a log, that it cannot reach",
 }
 KNOWN: Final = tuple(OPTIONS)
+EVENTS: Final = "events"  # what `read` may be
+LEFT_OUT: Final = "leftOut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,7 @@ class SourceOptions:
     backlog_remaining_offsets: int | None = None
     max_event_time_lag_ms: int = 0
     on_incomplete: OnIncomplete = OnIncomplete.GO_ON
+    left_out_to: str | None = None
 
     def __post_init__(self) -> None:
         if self.group is not None:
@@ -185,6 +191,31 @@ class SourceOptions:
             backlog_remaining_offsets=whole(options, "backlogRemainingOffsets"),
             max_event_time_lag_ms=duration(options, "maxEventTimeLag"),
             on_incomplete=on_incomplete(options),
+            left_out_to=options.get("leftoutto") or None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutOptions:
+    """The stream whose intervals without writers are read. Plain data: it travels to Spark's Python processes."""
+
+    access: StreamAccess
+    start: int | None = None  # a time: what marks before it left out is not read
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Self | None:
+        """Reads Spark's options; returns None if they ask for events. Those of a log have no meaning here. Raises
+        InvalidOption."""
+        options = {name.lower(): value for name, value in given.items()}
+        read = options.get("read", EVENTS)
+        if read not in (EVENTS, LEFT_OUT):
+            raise InvalidOption(name="read", value=read, wanted=f"{EVENTS} or {LEFT_OUT}")
+        if read == EVENTS:
+            return None
+        start = options.get("startingtime")
+        return cls(
+            access=StreamAccess.parse(options, environment),
+            start=None if start is None else time_ms("startingTime", start),
         )
 
 

@@ -27,6 +27,7 @@ class PassedMarks:
         self._searched = 0  # the seq up to which the last complete mark is known: its seq, or 0, and its time
         self._complete_seq = 0
         self._complete_time: int | None = None
+        self._followed, self._followed_seq = Completeness(stream), 0  # all marks up to this one
 
     def bound(self, window: TimeWindow) -> tuple[int | None, tuple[str, ...]]:
         """Returns the watermark at a window's position, and the writers that its mark leaves out. Logs a line when
@@ -51,6 +52,27 @@ class PassedMarks:
         if self._policy is OnIncomplete.FAIL:
             raise WritersLeftOut(stream=self._stream, writers=f"{UNNAMED} of its group's", time=bound)
         return None
+
+    def there(self, time: int) -> dict[str, int | None]:
+        """Returns whom the last mark at or before a time leaves out, each with the time of the last one that did not;
+        None where there was none, or where retention removed it."""
+        floor = self._windows.marks_at(time).floor
+        seq = 0 if floor is None else floor.seq
+        if seq < self._followed_seq:
+            self._followed, self._followed_seq = Completeness(self._stream), 0
+        marks, top = list[tuple[int, tuple[str, ...]]](), seq
+        while top > self._followed_seq:
+            after = max(self._followed_seq, top - PAGE_ENTRIES)
+            page = self._between(after, top)
+            marks = [(mark.time, mark.excluded) for mark in page] + marks
+            if not page or page[0].seq > after + 1 or any(mark.complete for mark in page):
+                self._followed = Completeness(self._stream)
+                break
+            top = after
+        for mark in marks:
+            self._followed.pass_mark(*mark)
+        self._followed_seq = seq
+        return self._followed.there
 
     def _excluded(self, seq: int | None) -> tuple[str, ...]:
         marks = () if seq is None else self._windows.marks(seq - 1, limit=1)

@@ -26,6 +26,8 @@ from strandline.logs.places import Place
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spark_integration.left_out import LeftOutFile
+
 MARK: Final = "mark"
 FLOOR: Final = "floor"
 SCHEMA: Final = StructType(
@@ -58,6 +60,7 @@ class ReadPartition(InputPartition):
     floor: int | None = None
     mark: int | None = None
     status: int = 0  # see `status_of`
+    left_out: LeftOutFile | None = None  # what `leftOutTo` has to have with the mark
 
 
 def status_of(backlog: bool, left_out: int) -> int:
@@ -84,6 +87,8 @@ def read_partition(place: Place, partition: InputPartition) -> Iterator[pa.Recor
                         f"checkpoint and `startingPositions` from {first} on"
                     )
                     raise NotInLog(**{**error.values, "wanted": wanted}) from error
+    if partition.left_out is not None:
+        partition.left_out.write()
     if partition.mark is not None:
         yield _mark_batch(partition.mark, partition.status)
 

@@ -23,10 +23,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from spark_integration.batches import gather, plan_end, split
-from spark_integration.errors import InvalidOffset, UnsupportedLimit, sentence_first
+from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLimit, sentence_first
+from spark_integration.left_out import LEFT_OUT_SCHEMA, LeftOutFile, LeftOutReader
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, check_key, later
 from spark_integration.older_releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow, fit
-from spark_integration.options import SourceOptions
+from spark_integration.options import LEFT_OUT, LeftOutOptions, SourceOptions
 from spark_integration.passed_marks import PassedMarks
 from spark_integration.read_ranges import begin, find_range
 from spark_integration.reports import GroupFollower, followed
@@ -62,19 +63,25 @@ class StrandlineSource(DataSource):
     @sentence_first
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._settings = SourceOptions.parse({**self.job, **options})
+        given = {**self.job, **options}
+        self._left_out = LeftOutOptions.of(given)
+        if self._left_out is None:
+            self._settings = SourceOptions.parse(given)
 
     @classmethod
     def name(cls) -> str:
         return "strandline"
 
     def schema(self) -> StructType:
-        return SCHEMA
+        return SCHEMA if self._left_out is None else LEFT_OUT_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return StrandlineReader(self._settings)
+        return StrandlineReader(self._settings) if self._left_out is None else LeftOutReader(self._left_out)
 
+    @sentence_first
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        if self._left_out is not None:
+            raise InvalidOption(name="read", value=LEFT_OUT, wanted="it is for spark.read; leftOutTo is for a stream")
         return fit(StrandlineStreamReader(self._settings, self.strategies))
 
 
@@ -216,7 +223,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         if until.mark is None:
             return list(work)
         *others, last = work or [ReadPartition(floor=begin.mark)]
-        return [*others, replace(last, mark=until.mark, status=status_of(until.backlog, len(until.without)))]
+        status, left_out = status_of(until.backlog, len(until.without)), self._left_out(begin, until)
+        return [*others, replace(last, mark=until.mark, status=status, left_out=left_out)]
 
     def stop(self) -> None:
         if self._open_log is not None:
@@ -305,6 +313,18 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         if line is not None:
             self._log_is_short = True
             _log.warning("%s", line)
+
+    def _left_out(self, begin: SourceOffset, until: SourceOffset) -> LeftOutFile | None:
+        """Returns what the file of `leftOutTo` has to have with a batch; None if nothing can have changed."""
+        options, access = self._options, self._options.access
+        is_first = begin.mark is None or begin.run != until.run
+        if options.left_out_to is None or not (is_first or begin.without or until.without):
+            return None
+        lag, there = EventTimeLag(options.max_event_time_lag_ms), dict[str, int | None]()
+        if until.without and until.mark is not None:
+            there = self._marks().there(until.mark + options.max_event_time_lag_ms)
+        there = {writer: lag.apply(since) for writer, since in there.items()}
+        return LeftOutFile(options.left_out_to, access.stream, access.time_key, begin.mark, there)
 
     def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int], group: GroupWindow | None) -> bool:
         """Whether the job is in backlog. By lag it goes by its group, if it has one. Once out of backlog it stays out

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
 else:
     _SPARK = (
         "FilePositions", "LogSink", "MarkWatch", "OutputNotes", "StrandlineSource", "attach", "detach",
-        "exact_watermark", "prepare", "read_between", "read_events", "read_range", "register",
+        "exact_watermark", "prepare", "read_between", "read_events", "read_left_out", "read_range", "register",
     )  # fmt: skip
     # What these need, of packages that may not be installed.
     _NEEDED = {

@@ -17,7 +17,7 @@ registers again, or is named no longer, `forget_after_ms` after it was lost. The
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -139,6 +139,55 @@ class Completeness:
     def lines(self, changes: Iterable[Change]) -> list[str]:
         """The lines for a log that say what began or ceased."""
         return [change.line(self._stream, self._policy) for change in changes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Marks left these writers out: the first one after `since`, and all up to `until`. So a window lacks them if it
+    ends after `since`, and not after `until`: the first mark by which it can close leaves them out, and `since`, the
+    last mark that did not, is below its end. A reader that passes several marks at once may have more, and never less.
+
+        marks      10    20    30 without b    40 without b    50
+        interval   since 20, until 40          windows that end in (20, 40] lack b; one that ends at 45 has all by 50
+    """
+
+    since: int | None  # None: no mark before had them
+    until: int | None  # None: the last mark leaves them out
+    writers: tuple[str, ...]
+
+
+def intervals(marks: Iterable[tuple[int, Iterable[str]]], *, ended: bool = False) -> list[Interval]:
+    """The intervals of marks, in their order: times, and whom they leave out. `ended`: the stream is sealed, so that
+    every window closes which ends after the last mark."""
+    passed, found = Completeness(""), list[Interval]()
+    for time, excluded in marks:
+        last = passed.last
+        if passed.pass_mark(time, excluded):
+            found = passed_on(found, last, passed.there)
+    return passed_on(found, passed.last, {}) if ended else found
+
+
+def passed_on(found: Iterable[Interval], last: int | None, there: Mapping[str, int | None]) -> list[Interval]:
+    """The intervals with one more mark. `there` has whom it leaves out, each with the last mark that did not (as
+    `Completeness.there`, and None also where that is not known), and `last` is the mark before."""
+    known = list(found)
+    before = {writer: each.since for each in known if each.until is None for writer in each.writers}
+    now = {writer: before.get(writer) if since is None else since for writer, since in there.items()}
+    if now == before:
+        return known
+    gone = {writer: since for writer, since in before.items() if writer not in now or now[writer] != since}
+    closed = [each for each in known if each.until is not None]
+    return sorted(
+        {*closed, *_by_since(gone, last), *_by_since(now, None)},
+        key=lambda each: (each.since is not None, each.since or 0, each.until is None, each.until or 0, each.writers),
+    )
+
+
+def _by_since(writers: Mapping[str, int | None], until: int | None) -> list[Interval]:
+    grouped: dict[int | None, list[str]] = {}
+    for writer, since in sorted(writers.items()):
+        grouped.setdefault(since, []).append(writer)
+    return [Interval(since=since, until=until, writers=tuple(each)) for since, each in grouped.items()]
 
 
 def names(writers: Iterable[str]) -> str:

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.incomplete import UNNAMED, Began, Ceased, Completeness, OnIncomplete, names
+from strandline.core.incomplete import (
+    UNNAMED,
+    Began,
+    Ceased,
+    Completeness,
+    Interval,
+    OnIncomplete,
+    intervals,
+    names,
+    passed_on,
+)
 from strandline.core.time_units import text_of
 from strandline.errors import WritersLeftOut
 
@@ -154,3 +164,41 @@ def test_a_writer_that_is_left_out_is_there_up_to_the_last_mark_that_has_it(mark
     assert reader.there == {
         writer: max((time for time, without in marks if writer not in without), default=None) for writer in excluded
     }
+
+
+def lacking(found: list[Interval], end: int) -> set[str]:
+    """Whom a window that ends then lacks."""
+    return {
+        writer
+        for each in found
+        if (each.since is None or each.since < end) and (each.until is None or end <= each.until)
+        for writer in each.writers
+    }
+
+
+#   marks     10    20    30 -b    40 -b    50    60 -c
+def test_an_interval_goes_from_the_last_mark_with_a_writer_to_the_last_one_without_it() -> None:
+    marks: Marks = [(10, ()), (20, ()), (30, ("b",)), (40, ("b",)), (50, ()), (60, ("c",))]
+    b, c = Interval(since=20, until=40, writers=("b",)), Interval(since=50, until=None, writers=("c",))
+    assert intervals(marks) == [b, c]
+    assert intervals(marks, ended=True)[1] == Interval(since=50, until=60, writers=("c",))
+    assert [end for end in range(1, 61) if lacking([b, c], end)] == [*range(21, 41), *range(51, 61)]
+
+
+@given(MARKS, st.data())
+def test_a_window_lacks_whom_the_mark_that_closed_it_leaves_out_unless_an_earlier_mark_had_all_of_it(
+    marks: Marks, data: st.DataObject
+) -> None:
+    seen = sorted(data.draw(st.sets(st.sampled_from(range(len(marks))))) if marks else ())  # by a query's batches
+    found, last = list[Interval](), None
+    for n in seen:
+        there = passed(marks[: n + 1], OnIncomplete.GO_ON).there
+        found = passed_on(found, last, there)
+        assert passed_on(found, last, there) == found  # a batch that runs again
+        last = marks[n][0]
+    for end in range(1, last or 1):
+        closing = next(n for n in seen if marks[n][0] >= end)
+        there = passed(marks[: closing + 1], OnIncomplete.GO_ON).there
+        without = {writer for writer, time in there.items() if time is None or time < end}
+        assert lacking(found, end) == without <= lacking(intervals(marks), end)
+    assert len(seen) < len(marks) or found == intervals(marks)

@@ -69,6 +69,7 @@ def test_the_page_about_spark_shows_jobs_that_run(
             walking.walk("docs/spark.md")
             names = walking.names
             assert names["closed_day"].count() == 2
+            assert names["left_out"].count() == 0
             assert (names["found"].beginning.doubt, names["found"].incomplete) == (None, ())
             for name in ("totals", "exact_sales", "per_minute", "events", "catching_up", "both"):
                 assert names[name].isStreaming

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from spark_integration import attach, detach, read_events
+from reader_client import EventReader, ReaderGroup, Tumbling
+from spark_integration import attach, detach, read_events, read_left_out
 from spark_integration.errors import InvalidOption
 from spark_integration.mark_source import MarkOptions, MarkReader
 from spark_integration.offsets import offset_of
@@ -26,6 +28,7 @@ from strandline.core.incomplete import OnIncomplete
 from strandline.core.note import Note
 from strandline.errors import WritersLeftOut
 from strandline.logs import Event
+from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.spark.attached import Folder, settle
 
 WIDTH_MS = 10_000
@@ -256,3 +259,70 @@ def test_a_query_that_is_to_fail_ends_with_the_names(
     with running(windows) as run, pytest.raises(StreamingQueryException, match="leaves out b, and the last complete"):
         given.settle(run)
     given.close()
+
+
+#   events    1 2 |   12    |   22    |   32    | 44 45 |   51
+#   marks    10   | 20 -b   | 30 -b   | 40 -b   | 50    | 60        b is timed out, and comes back
+def timed_out_and_back(controller: Any) -> Any:
+    settings = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, min_writers=2, writer_timeout_ms=2_000)
+    stream = controller.stream(settings, segments=1)
+    note(stream, "a", 10, 1)
+    note(stream, "b", 10, 2)
+    while stream.run(calls.describe(stream.name)).latest_marks[""].time < 20:
+        note(stream, "a", 20, 3)
+        sleep(0.1)
+    for moment, offset in ((30, 4), (40, 5)):
+        note(stream, "a", moment, offset)
+    for moment, offset in ((50, 7), (60, 8)):
+        note(stream, "b", moment, offset)
+        note(stream, "a", moment, offset)
+    return stream
+
+
+def test_rows_say_of_windows_what_windows_in_python_say_and_are_there_once(
+    spark: SparkSession, controller: Any, event_log: Any, running: Any, tmp_path: Path
+) -> None:
+    stream, log = timed_out_and_back(controller), event_log.log
+    place = {"controller": stream.url, "stream": stream.name}
+    windows, logs = dict[int, tuple[str, ...]](), {stream.name: SqliteLogReader(event_log.path)}
+    with ReaderGroup(stream.controller.connection, stream.name) as group:
+        group.create([stream.name])
+    options: dict[str, Any] = {"time_domain": "event", "event_time": lambda each: int(each.value[9:-1]), "report_ms": 1}
+    with EventReader(stream.url, stream.name, "r", logs, **options) as reader:
+        closed = reader.windows(Tumbling(10), state=tmp_path / "state")
+        for times in ((1, 2), (12,), (22,), (32,), (44, 45), (51,)):  # so that it passes each mark
+            log.append(Event(b'{"time": %d}' % each, key=b"k", segment="0") for each in times)
+            window = next(closed)
+            windows[window.start] = window.without
+    assert windows == {0: (), 10: ("b",), 20: ("b",), 30: ("b",), 40: (), 50: ()}
+
+    side = tmp_path / "left out"
+    options = {"path": event_log.path, "schema": "time bigint", "event_time": "time", "only_windows": True}
+    events = read_events(spark, **place, **options, left_out_to=str(side), maxRowsPerBatch=1)
+    counts = events.groupBy(functions.window("time", "10 milliseconds")).count()
+    with running(counts, available_now=True) as run:
+        run.finish()
+    for folder, most in (("offsets", 4), ("commits", 5)):  # it goes on from where b was left out, and came back
+        batches = (tmp_path / "checkpoint" / folder).glob("[0-9]*")
+        for each in sorted(batches, key=lambda path: int(path.name))[-most:]:
+            each.unlink()
+    with running(counts, available_now=True, before=run) as again:
+        assert again.finish().keys() == windows.keys()
+    spark.read.parquet(str(side)).createOrReplaceTempView("beside")
+    asked = {**place, "read": "leftOut"}
+    given = ", ".join(f"{name} '{value}'" for name, value in asked.items())
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW of_marks USING strandline OPTIONS ({given})")
+    for view in ("beside", "of_marks"):
+        found = spark.sql(
+            "WITH windows AS (SELECT start, timestamp_millis(start + 10) AS end FROM range(0, 60, 10) AS each(start)) "
+            f"SELECT start, flatten(collect_list(writers)) AS without FROM windows "
+            f"LEFT JOIN {view} ON (`from` IS NULL OR `from` < end) AND (open OR end <= until) GROUP BY start"
+        )
+        assert {row["start"]: tuple(row["without"]) for row in found.collect()} == windows
+    (row,) = read_left_out(spark, **place, start=25).collect()  # from the mark 20 on
+    assert (row["from"], row["until"].timestamp(), row["key"], list(row["writers"])) == (None, 0.04, "", ["b"])
+    assert not row["open"]
+    with pytest.raises(InvalidOption, match=r"read .* cannot be 'left': events or leftOut"):
+        StrandlineSource({**place, "read": "left"})
+    with pytest.raises(InvalidOption, match="leftOutTo is for a stream"):
+        StrandlineSource(asked).streamReader(SCHEMA)
