@@ -14,6 +14,7 @@ from weakref import WeakSet
 from spark_integration.errors import JavaMissing, PythonMismatch
 from spark_integration.listener import is_classic, listen
 from spark_integration.mark_watch import MarkWatch
+from spark_integration.older_releases import REPLACES_FOUND
 from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.source import StrandlineSource
 from strandline.core.backlog import BacklogStrategy
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 PROGRAM_CHECK_S: Final = 60  # how long Java or Python may take to report its version
 
 _KNOWN: Final[WeakSet[SparkSession]] = WeakSet()
+_REPLACED: Final[WeakSet[SparkSession]] = WeakSet()  # those with a source that was registered
 _PROBE: Final = "import sys, pyarrow, spark_integration.source; print(*sys.version_info[:2])"
 
 
@@ -43,7 +45,19 @@ def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrateg
         check_python(spark.sparkContext.pythonExec)
         listen(spark, MarkWatch())
         _KNOWN.add(spark)
-    register_source(spark, _source_for(spark, tuple(backlog_strategies)))
+    source = _source_for(spark, tuple(backlog_strategies))
+    if source is StrandlineSource and spark not in _REPLACED and _is_found(spark):
+        return  # Spark would log a warning about the replaced one, now and at the start of each query
+    register_source(spark, source)
+    _REPLACED.add(spark)
+
+
+def _is_found(spark: SparkSession) -> bool:
+    """Whether Spark has found the source by itself, see `discovered`."""
+    if not (REPLACES_FOUND and is_classic(spark)):
+        return False
+    java: Any = spark
+    return bool(java._jsparkSession.sessionState().dataSourceManager().dataSourceExists(StrandlineSource.name()))
 
 
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_integration.environment import check_java, check_python, register
 from spark_integration.errors import JavaMissing, PythonMismatch
+from spark_integration.options import BACKLOG_THRESHOLD
 
 
 def program(path: Path, script: str) -> Path:
@@ -81,3 +83,25 @@ def test_register_refuses_a_wrong_pyspark_python_at_once(spark: SparkSession) ->
             register(spark.newSession())
     finally:
         context.pythonExec = usual
+
+
+@pytest.mark.spark
+def test_register_replaces_the_source_that_spark_has_found_only_where_the_session_has_settings_for_it(
+    spark: SparkSession,
+) -> None:
+    """Spark logs a warning about each one that is replaced, at the start of each query too."""
+    session, other = spark.newSession(), spark.newSession()
+
+    def source(one: SparkSession) -> Any:
+        java: Any = one
+        return java._jsparkSession.sessionState().dataSourceManager().lookupDataSource("strandline")
+
+    register(session)
+    assert source(session).equals(source(other))
+    session.conf.set(BACKLOG_THRESHOLD, "1 hour")
+    register(session)
+    with_settings = source(session)
+    assert not with_settings.equals(source(other))
+    session.conf.unset(BACKLOG_THRESHOLD)
+    register(session)
+    assert not source(session).equals(with_settings)
