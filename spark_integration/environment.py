@@ -31,7 +31,8 @@ _PROBE: Final = "import sys, pyarrow, spark_integration.source; print(*sys.versi
 
 
 def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrategy] = ()) -> None:
-    """Registers the source `strandline` with a session, and adds a MarkWatch. Raises PythonMismatch.
+    """Registers the source `strandline` with a session, unless Spark has found it by itself and the session has nothing
+    set for it, and adds a MarkWatch. Raises PythonMismatch.
 
     Set `spark.strandline.backlog.watermarkLagThreshold` before: each call reads it. Otherwise a second call changes
     nothing. With Spark Connect the server starts the Python processes and must have the package; there is no watch,

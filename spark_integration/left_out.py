@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType, TimestampType
@@ -103,7 +104,7 @@ class LeftOutFile:
             return
         files.create_dir(folder, recursive=True)
         # A rename replaces a file at once; what is no local disk does so when a file is closed.
-        written = f"{folder}/.{name}" if isinstance(files, fs.LocalFileSystem) else path
+        written = f"{folder}/.{name}-{uuid4().hex[:8]}" if isinstance(files, fs.LocalFileSystem) else path
         parquet.write_table(_table(found, self.key), written, filesystem=files)
         if written != path:
             files.move(written, path)
