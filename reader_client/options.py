@@ -133,14 +133,13 @@ class LateEvents:
 
 def event_milliseconds(time: object, unit: str | None) -> int:
     """A time that `event_time` gave, in milliseconds. Raises InvalidConfig."""
+    if unit is None and type(time) is int:
+        return check_time("event_time", time)
     if isinstance(time, datetime):
         return milliseconds("event_time", time)
-    if isinstance(time, int | float | Decimal) and not isinstance(time, bool):
-        if unit is not None:
-            with suppress(ValueError, OverflowError):  # no number, or an infinite one
-                return check_time("event_time", Unit(unit).milliseconds(time))
-        elif isinstance(time, int):
-            return check_time("event_time", time)
+    if unit is not None and isinstance(time, int | float | Decimal) and not isinstance(time, bool):
+        with suppress(ValueError, OverflowError):  # no number, or an infinite one
+            return check_time("event_time", Unit(unit).milliseconds(time))
     wanted = (
         'whole milliseconds; with time_unit="s" seconds, also with a fraction; or a datetime with a time zone, such '
     )

@@ -159,12 +159,15 @@ class Interval:
 def intervals(marks: Iterable[tuple[int, Iterable[str]]], *, ended: bool = False) -> list[Interval]:
     """The intervals of marks, in their order: times, and whom they leave out. `ended`: the stream is sealed, so that
     every window closes which ends after the last mark."""
-    passed, found = Completeness(""), list[Interval]()
+    passed, still_open, closed = Completeness(""), list[Interval](), list[Interval]()
     for time, excluded in marks:
         last = passed.last
         if passed.pass_mark(time, excluded):
-            found = passed_on(found, last, passed.there)
-    return passed_on(found, passed.last, {}) if ended else found
+            found = passed_on(still_open, last, passed.there)
+            closed += [each for each in found if each.until is not None]
+            still_open = [each for each in found if each.until is None]
+    found = passed_on(still_open, passed.last, {}) if ended else still_open
+    return sorted([*closed, *found], key=_order)
 
 
 def passed_on(found: Iterable[Interval], last: int | None, there: Mapping[str, int | None]) -> list[Interval]:
@@ -177,10 +180,11 @@ def passed_on(found: Iterable[Interval], last: int | None, there: Mapping[str, i
         return known
     gone = {writer: since for writer, since in before.items() if writer not in now or now[writer] != since}
     closed = [each for each in known if each.until is not None]
-    return sorted(
-        {*closed, *_by_since(gone, last), *_by_since(now, None)},
-        key=lambda each: (each.since is not None, each.since or 0, each.until is None, each.until or 0, each.writers),
-    )
+    return sorted({*closed, *_by_since(gone, last), *_by_since(now, None)}, key=_order)
+
+
+def _order(each: Interval) -> tuple[bool, int, bool, int, tuple[str, ...]]:
+    return each.since is not None, each.since or 0, each.until is None, each.until or 0, each.writers
 
 
 def _by_since(writers: Mapping[str, int | None], until: int | None) -> list[Interval]:

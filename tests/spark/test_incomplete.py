@@ -207,8 +207,7 @@ class Input:
         if self._way == "source":
             return read_events(self._spark, **given, path=self._log.path, schema="time bigint")
         raw = self._spark.readStream.schema("time bigint").json(str(self._folder.path))
-        raw = raw.withColumn("time", functions.timestamp_millis("time"))
-        return attach(self._spark, raw, **given, positions=FilePositions(self._checkpoint))
+        return attach(self._spark, raw, **given, time_unit="ms", positions=FilePositions(self._checkpoint))
 
     def put(self, *times: int) -> None:
         for time in times:
