@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reader_client.items import EventItem
-from strandline.core.incomplete import text_of
-from strandline.core.time_units import SECONDS_END, unit_of
+from strandline.core.time_units import SECONDS_END, text_of, unit_of
 from strandline.logs import StoredEvent
 from strandline.paced_log import PacedLog
 from strandline.wire.shapes import Positions
