@@ -283,12 +283,13 @@ class CommitLoop:
         error: Exception | None = None
         durable: bool | None = False
         try:
-            try:
-                await self._store.transact(locked.items.keys(), known, creating, apply)
-                durable = True
-            except CommitUnknown as unknown:
-                error, durable = unknown, None
-                durable = await self._store.outcome(locked.commit.versions, locked.commit.stamp)
+            async with self._store.writing:
+                try:
+                    await self._store.transact(locked.items.keys(), known, creating, apply)
+                    durable = True
+                except CommitUnknown as unknown:
+                    error, durable = unknown, None
+                    durable = await self._store.outcome(locked.commit.versions, locked.commit.stamp)
         except asyncio.CancelledError:
             _answer(locked, StoreUndecided(reason=STOPPED) if locked.written else StoreUnavailable(reason=STOPPED))
             raise

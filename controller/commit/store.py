@@ -76,7 +76,8 @@ class Store:
         self._reader = StoreThread("reader", database.sessions.reader, limits.cut_grace_s)
         self._loader = StoreThread("loader", database.sessions.loader, limits.cut_grace_s)
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
-        self._writing = asyncio.Lock()  # of the writing connection
+        # Who calls `transact` and `outcome` holds it: nothing stands between a commit and what became of it.
+        self.writing = asyncio.Lock()
         self._others_write = False  # whether they had written a quarter of what was locked last, or more
         self._settled = True  # whether it is known how every commit ended
         self.is_shared = kind_of(database.writer).serves_many  # whether others may write it
@@ -96,30 +97,29 @@ class Store:
 
         Where nobody else writes the store, all of these are as they are known: then nothing is locked before.
         """
-        async with self._writing:
-            loop, order = asyncio.get_running_loop(), CommitOrder(self._limits.commit_s)
-            if self.is_shared or creating or len(known) < len(subjects):
-                lock = partial(self._lock, subjects, known, creating)
-                work = partial(self._transact, lock, partial(_in_loop, loop, apply, order), order)
-            else:
-                self._writer.check(loop.time())
-                commit = apply(Found({subject: each.head for subject, each in known.items()}))
-                if commit is None:
-                    return
-                work = partial(self._write, None, commit, order)
-            try:
-                await self._writer.call(self._limits.commit_s, work)
-            except StoreSilent as silent:
-                if order.withdraw():
-                    raise
-                self._settled = False
-                raise CommitUnknown(reason=str(silent)) from silent
-            except CommitUnknown:
-                self._settled = False
+        loop, order = asyncio.get_running_loop(), CommitOrder(self._limits.commit_s)
+        if self.is_shared or creating or len(known) < len(subjects):
+            lock = partial(self._lock, subjects, known, creating)
+            work = partial(self._transact, lock, partial(_in_loop, loop, apply, order), order)
+        else:
+            self._writer.check(loop.time())
+            commit = apply(Found({subject: each.head for subject, each in known.items()}))
+            if commit is None:
+                return
+            work = partial(self._write, None, commit, order)
+        try:
+            await self._writer.call(self._limits.commit_s, work)
+        except StoreSilent as silent:
+            if order.withdraw():
                 raise
-            except asyncio.CancelledError:
-                order.withdraw()
-                raise
+            self._settled = False
+            raise CommitUnknown(reason=str(silent)) from silent
+        except CommitUnknown:
+            self._settled = False
+            raise
+        except asyncio.CancelledError:
+            order.withdraw()
+            raise
 
     def _transact(
         self,
@@ -182,7 +182,7 @@ class Store:
 
     async def serve(self, beat: Callable[[StoreConnection], Service]) -> Service:
         """Records that somebody serves the store. Raises StoreUnavailable."""
-        async with self._writing:
+        async with self.writing:
             began = self._health.begin()
             try:
                 served = await self._writer.call(self._limits.commit_s, partial(self._serve, beat))
@@ -206,11 +206,10 @@ class Store:
 
         Waits until the session that sent it has ended.
         """
-        async with self._writing:
-            try:
-                return await self._writer.call(self._limits.outcome_s, partial(self._outcome, versions, stamp))
-            except (StoreFailed, StoreTrouble):
-                return None
+        try:
+            return await self._writer.call(self._limits.outcome_s, partial(self._outcome, versions, stamp))
+        except (StoreFailed, StoreTrouble):
+            return None
 
     def _outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
         self._database.check_files()
@@ -223,7 +222,7 @@ class Store:
     async def _settle(self) -> None:
         """Returns once every commit of this controller is durable or undone. Nobody is shown what may be lost with a
         server of which a standby has not confirmed a commit."""
-        async with self._writing:
+        async with self.writing:
             if not self._settled:
                 await self._writer.call(self._limits.read_s, self._touch)
                 self._settled = True
@@ -340,7 +339,7 @@ class Store:
             return function(self._database.writer, *args, **kwargs)
 
         try:
-            async with self._writing:
+            async with self.writing:
                 return await self._writer.call(self._limits.commit_s, call)
         except (CommitUnknown, StoreSilent) as error:  # after silence it is unknown whether COMMIT was sent
             self._health.failed("write", error)

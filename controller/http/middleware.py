@@ -3,6 +3,7 @@ answer gets: the clock, the request's id, and what a browser may do with it. Pur
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import re
@@ -12,6 +13,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.commit.loop import STOPPED
 from controller.controller import Controller
 from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import protected
@@ -21,7 +23,14 @@ from controller.http.responses import TYPE_OF_EVENTS, event_of_end
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.storage.refusals import StoreRefused
 from controller.tokens import NOT_KNOWN
-from strandline.errors import BadRequest, InternalFailure, StrandlineError, Unauthenticated
+from strandline.errors import (
+    BadRequest,
+    InternalFailure,
+    StoreUnavailable,
+    StoreUndecided,
+    StrandlineError,
+    Unauthenticated,
+)
 
 REQUEST_ID_CHARACTERS: Final = 100  # of a caller's own `X-Request-Id`
 
@@ -111,12 +120,17 @@ class Envelope:
                 raise BadRequest(reason="a call with a body cannot change the protocol: leave out the header Upgrade")
             self._gate.check(scope, sent, tokens_required=controller.tokens.required)
             await self._app(scope, receive, answer)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             if answer.ended:
                 return
             if answer.started:
                 raise
-            refused = error if isinstance(error, StrandlineError) else failure(error, scope)
+            if isinstance(error, StrandlineError):
+                refused = error
+            elif isinstance(error, asyncio.CancelledError):  # by uvicorn, for which it takes too long at the end
+                refused = (StoreUnavailable if scope["method"] == "GET" else StoreUndecided)(reason=STOPPED)
+            else:
+                refused = failure(error, scope)
             await answer_with(Request(scope), refused)(scope, receive, answer)
 
 

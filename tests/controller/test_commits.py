@@ -43,6 +43,7 @@ class HeldStore:
         self.news: dict[str, StreamNews] = {}  # what others have written
         self.durable: bool | None = None  # what became of a commit whose outcome was unknown
         self.written_elsewhere: dict[Subject, Head] = {}
+        self.writing = asyncio.Lock()
         self.locks: list[list[str]] = []  # what was locked, commit by commit
         self.locked, self.answers = asyncio.Event(), asyncio.Event()  # locks are given, and what became of a commit
         self.locked.set()

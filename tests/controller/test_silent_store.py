@@ -5,6 +5,7 @@ The controller waits for a tenth of its usual time.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -23,6 +24,7 @@ from controller.limits import Limits
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.worker import within
 from tests.disks import may_mount
+from tests.door.raw import Raw
 from tests.mute import MuteWire
 from tests.postgres import Postgres
 from tests.served import InProcess, OwnProcess
@@ -36,6 +38,7 @@ WRITER = (
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'strandline' "
     "ORDER BY query_start DESC LIMIT 1"
 )
+ROWS = b"INSERT INTO writer_change"  # what a note writes, with its COMMIT
 
 
 def note(time: int) -> dict[str, Any]:
@@ -137,20 +140,27 @@ class TestPostgresql:
         works_again(controller)
         assert controller.call("GET", "/v1/streams")["streams"] != []
 
-    def test_a_controller_whose_store_hangs_stops_in_time(
-        self, serve: Callable[..., OwnProcess], wire: MuteWire
+    @pytest.mark.parametrize(("lost", "code"), [(b"FOR NO KEY UPDATE", "store_unavailable"), (ROWS, "store_undecided")])
+    def test_a_controller_whose_store_hangs_answers_and_stops_in_time(
+        self, serve: Callable[..., OwnProcess], wire: MuteWire, lost: bytes, code: str
     ) -> None:
-        server = serve("--log-format", "json", **asdict(LIMITS))
+        server = serve("--log-format", "json", **asdict(LIMITS) | {"outcome_s": 0.2})
         server.client.put("/v1/streams/s", json=CONFIG)
-        wire.muted.set()
-        noting = threading.Thread(target=lambda: server.client.post("/v1/streams/s/notes", json=note(1)))
-        noting.start()
-
-        server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(LIMITS.drain_s + 20) == 0
-        noting.join(60)
+        wire.mute_after = lost
+        with Raw(server) as under_way, Raw(server) as waiting:
+            for number, raw in enumerate((under_way, waiting)):
+                assert raw.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").answer().status == 200
+                body = json.dumps(note(number))
+                head = f"POST /v1/streams/s/notes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
+                raw.send(f"{head}\r\n\r\n{body}".encode())
+                assert wire.muted.wait(60)
+            server.client.get("/healthz")  # both were read before
+            server.process.send_signal(signal.SIGTERM)
+            first, second = under_way.answer(), waiting.answer()
         server.stop()
 
+        assert (first.code, first.json["reason"]) == (code, f"the store has not answered for {LIMITS.commit_s:g} s")
+        assert second.code in ("store_unavailable", "store_undecided")  # by uvicorn's limit, where that comes first
         assert '"event": "not_flushed"' in server.log and '"event": "stopped"' in server.log
 
 

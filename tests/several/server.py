@@ -249,7 +249,7 @@ class SimulatedStore:
     def __init__(self, server: Server, process: Process) -> None:
         self._server = server
         self._process = process
-        self._writing = asyncio.Lock()
+        self.writing = asyncio.Lock()
         self.session = Session()
         self.before_lock: Callable[[], None] | None = None  # looks whether what is in memory is right
         self.stops_for_s = 0.0  # the process, once it has locked anything
@@ -273,17 +273,16 @@ class SimulatedStore:
         creating: Collection[Subject],
         apply: Callable[[Found], Commit | None],
     ) -> None:
-        async with self._writing:
-            found = await self._lock(subjects, known, creating)
-            try:
-                commit = apply(found)
-            except BaseException:
-                self._server.end(self.session)
-                raise
-            if commit is None:
-                self._server.end(self.session)
-            else:
-                await self._commit(commit)
+        found = await self._lock(subjects, known, creating)
+        try:
+            commit = apply(found)
+        except BaseException:
+            self._server.end(self.session)
+            raise
+        if commit is None:
+            self._server.end(self.session)
+        else:
+            await self._commit(commit)
 
     async def _lock(
         self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject]
@@ -337,19 +336,18 @@ class SimulatedStore:
             raise
 
     async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
-        async with self._writing:
-            await self._way()
-            session = self._server.begin()
-            try:
-                async with asyncio.timeout(DEFAULT_LIMITS.outcome_s):
-                    return await self._server.outcome(session, versions, stamp)
-            except (TimeoutError, StoreTrouble):
-                return None
-            finally:
-                self._server.end(session)
+        await self._way()
+        session = self._server.begin()
+        try:
+            async with asyncio.timeout(DEFAULT_LIMITS.outcome_s):
+                return await self._server.outcome(session, versions, stamp)
+        except (TimeoutError, StoreTrouble):
+            return None
+        finally:
+            self._server.end(session)
 
     async def serve(self, beat: Callable[[Connection], Service]) -> Service:
-        async with self._writing:
+        async with self.writing:
             await self._way()
             if self._fault():
                 raise StoreUnavailable(reason="the server does not answer")
