@@ -21,7 +21,7 @@ from controller.status.journal_reads import JournalReads
 from controller.status.metrics import Metrics
 from controller.status.status_reader import StatusReader
 from controller.storage.database import Database, open_database
-from controller.storage.heads import Service
+from controller.storage.heads import Service, read_service
 from controller.storage.kinds import kind_of, parse_url
 from controller.storage.presence import Presence
 from controller.storage.refusals import StoreAway, shown
@@ -98,6 +98,7 @@ async def start_controller(
     # Nobody is served before the tokens are known.
     try:
         await tokens.refresh()
+        time.follow(await store.read(read_service))  # two commits have passed since the first reading of its clock
     except StoreUnavailable as error:
         raise StoreAway(store=shown(parse_url(url)), reason=error.reason) from error
     controller.serve(by_hand=by_hand)

@@ -141,6 +141,11 @@ def locked(connection: Connection, rows: Sequence[Any]) -> tuple[dict[Subject, H
     return heads, Service(*rows[0][-3:]) if rows else _read_service(connection)
 
 
+def read_service(connection: Connection) -> Service:
+    with connection.begin():
+        return _read_service(connection)
+
+
 def _read_service(connection: Connection) -> Service:
     now = kind_of(connection).now
     return Service(*connection.execute(select(_service.served_until, _service.unserved_ms, now)).one())

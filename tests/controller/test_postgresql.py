@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -49,6 +50,21 @@ def test_a_call_of_an_unanswered_commit_is_answered_by_what_became_of_it(
     controller.note("a", 200, {"0": 200})  # as a writer does that was not answered
     controller.note("a", 300, {"0": 300})
     assert [mark["time"] for mark in controller.marks()] == [100, 200, 300]
+
+
+def test_who_begins_shows_the_stores_clock_however_long_its_first_commit_takes(
+    serve: Any, postgres: Postgres, postgres_url: str
+) -> None:
+    serve().stop()  # the store has its tables
+    for statement in (
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(2); RETURN NULL; END'",
+        "CREATE TRIGGER slow AFTER INSERT ON controller EXECUTE FUNCTION slow()",
+    ):
+        postgres.execute(statement, postgres_url)
+    controller = serve()
+    before = time.time()  # the server runs on this host
+    shown = int(controller.client.get("/healthz").headers["strandline-time"])
+    assert shown > 1_000 * (before - 1)
 
 
 def test_nothing_is_read_while_an_unanswered_commit_is_open(controller: Any, wire: Wire) -> None:
