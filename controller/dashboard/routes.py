@@ -259,7 +259,7 @@ async def plan(request: Request, name: str) -> Response:
 def _sent(kind: type[Value], body: bytes) -> Value:
     """What a page sent. Raises BadJson."""
     try:
-        return decode(decoder_of(kind), body)
+        return decode(decoder_of(kind).decode, body)
     except msgspec.ValidationError as error:
         raise BadJson(reason=str(error)) from None
 

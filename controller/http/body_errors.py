@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from controller.http.request_bodies import decode
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, StrandlineError
 from strandline.wire.shapes import Misfit, misfit_of
 
@@ -29,7 +30,8 @@ _WORDS: Final = {
 def body_error(
     kind: type[InvalidNote] | type[InvalidConfig] | type[BadJson], error: msgspec.ValidationError, body: bytes
 ) -> StrandlineError:
-    """The error of the contract: it names the field, its value, and what would be right."""
+    """The error of the contract: it names the field, its value, and what would be right. Raises BadJson for what is no
+    JSON behind the first mistake."""
     misfit = misfit_of(error)
     path, value = _at(body, misfit)
     within = f"{path}." if path else ""
@@ -75,7 +77,7 @@ def _at(body: bytes, misfit: Misfit) -> tuple[str, Any]:
             return isinstance(value, dict) and misfit.unknown in value
         return type(value) is not int
 
-    places = list(_places(json.loads(body), list(_STEP.finditer(misfit.path)), ""))
+    places = list(_places(decode(json.loads, body), list(_STEP.finditer(misfit.path)), ""))
     return next((place for place in places if is_wrong(place[1])), places[0])
 
 

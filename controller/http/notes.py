@@ -40,7 +40,7 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
         if len(body) > SMALL_BODY_BYTES:
             notes.check_room(len(body))
         try:
-            given = decode(_body, body)
+            given = decode(_body.decode, body)
         except msgspec.ValidationError as error:
             bodies: BodiesRead = request.app.state.bodies
             given = await bodies.read_closely(partial(_each_by_itself, error=error), body)
@@ -149,14 +149,14 @@ def _allowed(
 def _each_by_itself(body: bytes, error: msgspec.ValidationError) -> list[NoteBody | StrandlineError]:
     """Many notes, some of them malformed. Raises the error of a single note, or of the body."""
     try:
-        raw = decode(_raw, body).notes
+        raw = decode(_raw.decode, body).notes
     except msgspec.ValidationError:
         raise body_error(InvalidNote, error, body) from None
     _check_count(len(raw))
     found: list[NoteBody | StrandlineError] = []
     for each in raw:
         try:
-            found.append(decode(_body, bytes(each)))
+            found.append(decode(_body.decode, bytes(each)))
         except msgspec.ValidationError as wrong:
             found.append(body_error(InvalidNote, wrong, bytes(each)))
     return found

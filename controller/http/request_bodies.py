@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
@@ -112,14 +111,11 @@ def _check_media_type(headers: Mapping[bytes, bytes]) -> None:
         raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
 
 
-def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:
-    """The body as a value; raises BadJson, or msgspec.ValidationError for JSON of another shape."""
+def decode(read: Callable[[bytes], Body], body: bytes) -> Body:
+    """The body as a value; raises BadJson, or msgspec.ValidationError for JSON of another shape. What follows the first
+    mistake may be no JSON."""
     try:
-        try:
-            return decoder.decode(body)
-        except msgspec.ValidationError:
-            json.loads(body)  # what follows the first mistake may be no JSON
-            raise
+        return read(body)
     except msgspec.ValidationError:
         raise
     except RecursionError:

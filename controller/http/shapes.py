@@ -63,7 +63,7 @@ class JsonBody(Generic[Body]):
         if not body and self.empty is not None:
             return self.empty
         try:
-            return decode(decoder_of(self.shape), body)
+            return decode(decoder_of(self.shape).decode, body)
         except msgspec.ValidationError as error:
             raise body_error(self.wrong, error, body) from None
 
