@@ -45,9 +45,12 @@ class HeldStore:
         self.written_elsewhere: dict[Subject, Head] = {}
         self.writing = asyncio.Lock()
         self.locks: list[list[str]] = []  # what was locked, commit by commit
-        self.locked, self.answers = asyncio.Event(), asyncio.Event()  # locks are given, and what became of a commit
-        self.locked.set()
-        self.answers.set()
+        self.looks: list[float] = []  # when caches were compared
+        self.fails: Exception | None = None  # why no lock is given
+        # Locks are given, what became of a commit, and what others have written.
+        self.locked, self.answers, self.reads = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        for each in (self.locked, self.answers, self.reads):
+            each.set()
         self._ends: list[asyncio.Future[None]] = []
 
     def find_loaded(self, name: str) -> LoadedStream | None:
@@ -62,6 +65,8 @@ class HeldStore:
     ) -> None:
         self.locks.append(sorted(subject.name for subject in subjects))
         await self.locked.wait()
+        if self.fails is not None:
+            raise self.fails
         found = {subject: self.loaded.get(subject.name) for subject in subjects}
         heads = {subject: each.head for subject, each in found.items() if each is not None}
         commit = apply(Found(heads | self.written_elsewhere, streams=self.news))
@@ -73,6 +78,12 @@ class HeldStore:
     async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
         await self.answers.wait()
         return self.durable
+
+    async def read(self, _: object, known: Mapping[Subject, Known]) -> Found:
+        self.looks.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0)
+        await self.reads.wait()
+        return Found({subject: each.head for subject, each in known.items()})
 
     async def begun(self, commits: int) -> None:
         """Returns when so many commits have begun."""
@@ -369,6 +380,63 @@ def test_what_is_other_than_it_is_locked_is_not_changed() -> None:
         with pytest.raises(Cold):
             await commits.call(live.subject, step=lambda locked: locked.item(store, live.subject))
         assert live.discarded  # it could not take in what others have written
+
+    run(scene)
+
+
+def test_what_is_locked_is_as_new_as_when_its_lock_was_asked_for() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live = store.stream("s")
+        store.written_elsewhere[live.subject] = live.head._replace()  # read anew, and the same
+        store.locked.clear()
+        done = commits.call(live.subject, step=lambda _: None)
+        while not store.locks:
+            await asyncio.sleep(0)
+        asked = asyncio.get_running_loop().time()
+        store.locked.set()
+        await done
+        assert 0 < live.compared_at <= asked
+
+    run(scene)
+
+
+def test_what_a_commit_is_about_is_looked_at_once_it_is_over() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live = store.stream("s")
+        done = call(commits, live, 1)
+        await store.begun(1)
+        comparing = asyncio.create_task(Freshness(cast("Store", store), commits).compare([live.subject]))
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert not store.looks
+        await store.end()
+        await asyncio.gather(done, comparing)
+        (looked_at,) = store.looks
+        assert 0 < live.compared_at <= looked_at
+
+    run(scene)
+
+
+def test_what_a_commit_failed_about_during_a_look_is_looked_at_again() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live = store.stream("s")
+        store.reads.clear()
+        store.locked.clear()
+        comparing = asyncio.create_task(Freshness(cast("Store", store), commits).compare([live.subject]))
+        while not store.looks:
+            await asyncio.sleep(0)
+        failing = commits.call(live.subject, step=lambda _: None)
+        while not store.locks:
+            await asyncio.sleep(0)
+        store.reads.set()
+        for _ in range(9):
+            await asyncio.sleep(0)
+        store.fails = OSError("away")
+        store.locked.set()
+        await asyncio.wait([failing, comparing])
+        assert isinstance(failing.exception(), StoreUnavailable) and comparing.exception() is None
+        _, looked_at = store.looks
+        assert 0 < live.compared_at <= looked_at
 
     run(scene)
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import delete, update
+from sqlalchemy.exc import DBAPIError
 
 from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
+from controller.storage.diagnosis import is_locked
 from controller.storage.heads import new_stamp, start_over
 from controller.storage.news import FOLLOWED_COMMITS, Found, Known, lock_and_look, look, was_committed
 from controller.storage.save import Commit, write_rows
@@ -173,17 +175,26 @@ def test_a_cache_of_a_group_takes_in_its_rows(both_stores: str) -> None:
 
 def test_a_cache_whose_rows_cannot_be_read_is_outdated_and_others_follow(both_stores: str) -> None:
     with open_database(both_stores) as database:
-        streams = [stream("s"), stream("t")]
-        write(database, *streams)
-        known = {S: streams[0].known, T: streams[1].known}
+        streams, live = [stream("s"), stream("t")], group("g")
+        write(database, *streams, live)
+        known = {S: streams[0].known, T: streams[1].known, G: live.known}
         for each in streams:
             note(each, 1, "a")
-        write(database, *streams)
+        write(database, *streams, live)
         change = schema.writer_change.c
         with database.writer.begin():
             database.writer.execute(update(schema.writer_change).where(change.stream == "s").values(writers="{"))
+            database.writer.execute(update(schema.reader_group).values(settings="{"))
         found = looked(database, known)
-        assert (found.outdated, set(found.streams)) == ({S}, {"t"})
+        assert (found.outdated, set(found.streams)) == ({S, G}, {"t"})
+
+
+def test_who_creates_waits_for_whoever_creates_the_same(postgres_url: str) -> None:
+    with open_database(postgres_url) as one, open_database(postgres_url) as other, transaction(one.writer):
+        lock_and_look(one.writer, [S], {}, [S])
+        with pytest.raises(DBAPIError) as waited, transaction(other.writer):
+            lock_and_look(other.writer, [S], {}, [S])
+        assert is_locked(waited.value)
 
 
 # -- what became of a commit -------------------------------------------------------------------------------------------
