@@ -26,6 +26,7 @@ from strandline.core.segment import NewSegment
 from strandline.core.stream import Stream
 from strandline.errors import StoreCorrupt, StoreUnavailable, UnknownStream
 from strandline.testing import ManualClock
+from strandline.wire.groups import GroupSettings
 from tests.controller.world import CONFIG, World, play
 from tests.storage.loads import load_stream
 
@@ -103,6 +104,26 @@ def test_a_reader_is_not_shown_a_stream_whose_commit_has_failed_while_the_reader
             await readers[0]
         assert (await readers[1]).name == "t"  # as it was
         await store.close(5)
+
+    asyncio.run(scene())
+
+
+def test_what_is_loaded_is_as_new_as_when_that_began(tmp_path: Path) -> None:
+    async def scene() -> None:
+        controller = await start_controller(f"sqlite:///{tmp_path / 'store.db'}", ManualClock(), "one", by_hand=True)
+        await controller.streams.create("s", 1, CONFIG)
+        await controller.groups.create("g", GroupSettings(streams=("s",)))
+        for item, get in (
+            (await controller.streams.get("s"), controller.streams.get),
+            (await controller.groups.get("g"), controller.groups.get),
+        ):
+            item.discard()
+            loading = asyncio.create_task(get(item.subject.name))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            began = asyncio.get_running_loop().time()
+            assert 0 < (await loading).compared_at <= began
+        await controller.stop()
 
     asyncio.run(scene())
 
