@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 
@@ -16,6 +19,7 @@ from controller.commit.loop import FLUSH_NOTES_BESIDE, Cold, CommitLoop, Locked
 from controller.commit.store import Store, _in_loop
 from controller.commit.store_threads import CommitOrder
 from controller.storage import schema
+from controller.storage.database import open_database
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.heads import Head
 from controller.storage.news import Found, Known, StreamNews
@@ -439,6 +443,64 @@ def test_what_a_commit_failed_about_during_a_look_is_looked_at_again() -> None:
         assert 0 < live.compared_at <= looked_at
 
     run(scene)
+
+
+def test_at_the_end_everything_that_waits_is_committed() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live = store.stream("s")
+        under_way = call(commits, live, 1)
+        settled = asyncio.create_task(commits.settled())
+        await store.begun(1)
+        assert not settled.done()
+        waiting = call(commits, live, 2)
+        stopping = asyncio.create_task(commits.stop(60))
+        for _ in range(2):
+            await store.end()
+        await asyncio.gather(under_way, waiting)
+        await asyncio.gather(settled, stopping)
+        assert [mark.time for mark in live.chains[""]] == [1, 2]
+
+    run(scene)
+
+
+def test_what_is_durable_and_not_published_is_loaded_again() -> None:
+    async def scene(store: HeldStore, commits: CommitLoop) -> None:
+        live = store.stream("s")
+        done = call(commits, live, 1)
+        await store.end()
+        await done
+        assert live.discarded
+
+    with mock.patch.object(LoadedStream, "_publish", side_effect=ZeroDivisionError):
+        run(scene)
+
+
+def test_a_commit_is_either_ordered_or_withdrawn() -> None:
+    given, withdrawn = CommitOrder(1.0), CommitOrder(1.0)
+    given.give()
+    assert not given.withdraw()
+    assert withdrawn.withdraw()
+    with pytest.raises(StoreSilent):
+        withdrawn.give()
+
+
+def test_what_nobody_waits_for_any_more_is_not_applied(tmp_path: Path) -> None:
+    async def scene() -> None:
+        free, applied, subject = threading.Event(), list[Found](), Subject(Kind.STREAM, "s")
+        with open_database(f"sqlite:///{tmp_path / 'store.db'}") as database:
+            store = Store(database)
+            busy = asyncio.create_task(store.write(lambda _: free.wait()))
+            waiting = asyncio.create_task(store.transact([subject], {}, [subject], applied.append))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            free.set()
+            await busy
+            await store.write(lambda _: None)  # which its thread does afterwards
+        assert not applied
+
+    asyncio.run(scene())
 
 
 def test_nothing_is_applied_once_the_caller_was_told_that_it_failed() -> None:
