@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,7 +19,7 @@ from controller.http.routes.streams import seal
 from controller.storage.database import open_database
 from controller.storage.news import Found
 from controller.storage.subjects import Kind, Subject
-from controller.streams.notes import Notes
+from controller.streams.notes import Noted, Notes
 from controller.streams.registry import Streams
 from strandline.core.changes import NoteResult
 from strandline.core.note import Note
@@ -126,6 +127,36 @@ def test_what_is_loaded_is_as_new_as_when_that_began(tmp_path: Path) -> None:
         await controller.stop()
 
     asyncio.run(scene())
+
+
+def test_settings_that_two_callers_change_at_once_have_both_changes(tmp_path: Path) -> None:
+    async def scene() -> None:
+        controller = await start_controller(f"sqlite:///{tmp_path / 'store.db'}", ManualClock(), "one", by_hand=True)
+        for name in ("s", "t"):
+            await controller.streams.create(name, 1, CONFIG)
+        await controller.groups.create("g", GroupSettings(streams=("s",)))
+        changes = {"streams": ("s", "t")}, {"reader_timeout_ms": 5_000}
+        await asyncio.gather(*(controller.groups.configure("g", each, None) for each in changes))
+        settings = (await controller.groups.get("g")).membership.settings
+        assert settings == GroupSettings(streams=("s", "t"), reader_timeout_ms=5_000)
+        await controller.stop()
+
+    asyncio.run(scene())
+
+
+def test_many_notes_are_taken_of_a_stream_that_leaves_memory_before_their_turn(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.streams.create("s", 1, CONFIG)
+        notes = Notes(world.streams, world.commits)
+        for turns in range(6):
+            given = partial(lambda time, _: ("s", note("w", {"": time})), turns)
+            taking = asyncio.create_task(notes.take_all(1, given, lambda _, results: results, lambda error: error))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            (await world.streams.get("s")).discard()
+            assert isinstance((await taking)[0], Noted)
+
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene)
 
 
 class Unlisted(dict[str, int]):
