@@ -30,7 +30,7 @@ class Limits:
 
     # Store
     commit_s: float = 10  # a commit, including a reconnect; past it the session is ended
-    outcome_s: float = 2  # for which calls wait to hear what became of a COMMIT that was not answered
+    outcome_s: float = 2  # for which calls wait until it is clear what became of a COMMIT that was not answered
     read_s: float = 15  # the same for loading a stream or group, and for every other read
     cut_grace_s: float = 1  # how long a call may take to end after its session was ended
     close_s: float = 2  # closing the connections to the store

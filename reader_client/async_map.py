@@ -26,7 +26,7 @@ async def map_async(
     acknowledge: AsyncEventReader | None = None,
 ) -> AsyncIterator[Output[Result]]:
     """Applies `work` to each event. Yields each event with its result, and watermarks in between: a watermark follows
-    as soon as no work on an earlier event is under way. So does an item that says that a stream is idle, of a reader
+    as soon as no work on an earlier event is under way. So does an item about a stream that is idle, of a reader
     with `by_stream`, unless an event of that stream has come since.
 
         async for item in map_async(reader, fetch, capacity=16):

@@ -177,7 +177,7 @@ class ReaderState:
         reader.save().write("count.state")      # and for the next reader: state=ReaderState.read("count.state")
 
     It has the positions by stream and segment, the watermarks by key, the events of the open windows if there are any
-    (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key. `identities` says of which
+    (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key. `identities` is of which
     streams that is: a stream that is created again under its name is another one. `group` names the group, which keeps
     how far it has read: another group cannot go on from this state. `time_key`, where the windows are those of
     `reader.windows(…)`, is the key of their times and of their watermark, and `closing` what closes some of them: they

@@ -88,7 +88,7 @@ class Blocking(Client[Connection]):
     def _run(self, job: Job[Value]) -> Value:
         try:
             return drive(job, self._connection, time.sleep)
-        except StrandlineError as error:  # without the steps of the call: its sentence says what is wrong
+        except StrandlineError as error:  # without the steps of the call: its sentence is enough
             raise error.with_traceback(None) from error.__cause__
 
     def _call(self, call: Call[Value]) -> Value:

@@ -1,6 +1,6 @@
 """What the window of a group means for a reader, where marks left writers out.
 
-The group's window says of each stream and key whether its bound is complete. Only where it is not, the reader fetches
+The group's window has of each stream and key whether its bound is complete. Only where it is not, the reader fetches
 the marks up to that bound, from the last complete one on: they say who is left out, and since when. What follows from
 that depends on the window and the marks alone, so a restart and a replay go by the same watermark.
 

@@ -532,7 +532,7 @@ class ReaderJobs:
         for place, offset in adopted.new.items():
             self._begin(place, offset)
         for name, each in answer.window.streams.items():
-            if each.end_of_stream:  # the log need not know that the stream was sealed
+            if each.end_of_stream:  # the log need not have it that the stream was sealed
                 for segment, offset in answer.owned.get(name, {}).items():
                     self._progress.end((name, segment), offset)
         self.window = answer.window

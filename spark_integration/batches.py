@@ -15,7 +15,7 @@ def plan_end(
     """Returns the positions at which the next batch ends: at most `budget` rows past `start`, no segment beyond `ends`.
 
     A segment is started only when its predecessors are read to their final offsets: to the controller, a position that
-    names a successor says that its predecessors are read.
+    names a successor means that its predecessors are read.
     """
     planned = {segment.id: start.get(segment.id, 0) for segment in segments}
     finals = {segment.id: segment.final_offset for segment in segments}

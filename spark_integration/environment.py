@@ -39,7 +39,7 @@ def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrateg
     since it would cost requests (see `listener`).
 
     `backlog_strategies` apply to each source that is loaded until the next call; `read_events`, `read_between` and
-    `attach` call this, too. The job is in backlog while its lag, its remaining offsets, or any strategy says so. The
+    `attach` call this, too. The job is in backlog while its lag, its remaining offsets, or any strategy finds so. The
     process that plans batches has copies of the strategies and calls them for each batch; their errors end the query.
     """
     if is_classic(spark) and spark not in _KNOWN:
@@ -64,7 +64,7 @@ def _is_found(spark: SparkSession) -> bool:
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     """Registers a Python data source with a session.
 
-    Spark refuses a name that the thread's active session knows, whichever session registers it. So this session is the
+    Spark refuses a name that the thread's active session has, whichever session registers it. So this session is the
     active one meanwhile.
     """
     with _active(spark) if is_classic(spark) else nullcontext():

@@ -1,7 +1,7 @@
 """Turns the column with the events' times into a timestamp: the one place that does.
 
 A number is read as an exact decimal, a double as the one that it is written as, and rounded down to the millisecond:
-`strandline.core.time_units.Unit.milliseconds` says why, and gives the same.
+`strandline.core.time_units.Unit.milliseconds` has the reason, and gives the same.
 """
 
 from __future__ import annotations

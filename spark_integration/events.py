@@ -62,7 +62,7 @@ def read_events(
     `**{"kafka.bootstrap.servers": …}`. The call registers the source, with `backlog_strategies` as in `register`. See
     `exact_watermark` for the other arguments.
 
-    `on_incomplete` says what the query does when marks leave writers out: "go_on", "wait", which keeps the watermark at
+    `on_incomplete` is what the query does when marks leave writers out: "go_on", "wait", which keeps the watermark at
     the last complete mark, or "fail", with WritersLeftOut.
 
     `left_out_to` is a folder, visible to all machines, for a Parquet file of the intervals in which marks left writers
@@ -149,7 +149,7 @@ def read_left_out(
 
     A window lacks the writers of an interval if it ends after `from`, and not after `until`. `from` is null before the
     first mark, and `until` while the interval is open. So a window that no interval has is complete. A query or reader
-    that passes several marks at once may have more than this says; `left_out_to` of `read_events` says it of a query.
+    that passes several marks at once may have more than this shows; `left_out_to` of `read_events` has it of a query.
 
     With `start`, marks before this time are not read, and `from` is null in what began there. Retention of marks
     removes intervals, too. `options` are the source's; those of the log are not needed. Raises what `read_between`

@@ -151,7 +151,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open_marks: PassedMarks | None = None
         self._last: tuple[Positions, int | None] | None = None  # the group's positions and the mark, as read last
         self._awaits_reports = False  # in an availableNow run
-        self._last_seen_at = 0  # when the group last heard of this run
+        self._last_seen_at = 0  # when this run last called the group
         self._initial: dict[str, Any] | None = None  # Spark requests it several times
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """All that only Spark before 4.2 needs.
 
-Since Spark 4.2 a Python source is told where its next batch begins and how large it may be, and it can prepare an
+Since Spark 4.2 a Python source gets where its next batch begins and how large it may be, and it can prepare an
 `availableNow` run. The types for this come from here. Spark 4.0 and 4.1 have neither the types nor the calls, and
 report offsets in another form.
 """

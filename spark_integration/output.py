@@ -264,8 +264,8 @@ def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
 
 def _property_of(batch: DataFrame, name: str) -> str | None:
     """What Spark says of the query whose batch this is: `sql.streaming.queryId` is that of its checkpoint, and
-    `spark.jobGroup.id` that of its run. None outside of a query, and under Spark Connect, where a batch does not tell
-    it: there the events have to tell it from the batch of a new checkpoint with the same number."""
+    `spark.jobGroup.id` that of its run. None outside of a query, and under Spark Connect, where a batch does not show
+    it: there the events have to distinguish it from the batch of a new checkpoint with the same number."""
     spark = batch.sparkSession
     value: str | None = spark.sparkContext.getLocalProperty(name) if is_classic(spark) else None
     return value

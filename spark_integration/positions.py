@@ -29,7 +29,7 @@ class PositionReader(Protocol):
         """Returns the position at the end of a finished batch: an empty one before the first event, None for another
         source. `index` counts from 0.
 
-        If it knows several sources of a query, they must have the same description: it is one source, read twice.
+        If it has several sources of a query, they must have the same description: it is one source, read twice.
         """
         ...
 

@@ -142,7 +142,7 @@ def followed(window: GroupWindow, stream: str, key: str) -> int | None:
 def _named(positions: Mapping[str, int], present: Iterable[str], segments: Iterable[Segment]) -> dict[str, int]:
     """Returns the positions to register at, including segments that go back to 0.
 
-    It omits a successor whose predecessors are not read: to name it, even at 0, says that they are.
+    It omits a successor whose predecessors are not read: to name it, even at 0, means that they are.
     """
     graph = SegmentGraph(segments, open=True)
     named = begun(positions)
@@ -173,7 +173,7 @@ class PositionReporter(ReportListener):
         self._windows: dict[StreamAccess, ControllerWindows] = {}  # used in the outbox's thread only
         # By group and stream, in that thread: its bound, and when it moved or was looked into.
         self._bounds: dict[tuple[str, str], tuple[int | None, float]] = {}
-        self._warned: set[tuple[str, str]] = set()  # the run of a query, and what the log says of it
+        self._warned: set[tuple[str, str]] = set()  # the run of a query, and what the log has of it
         self._outbox = ReportSender("strandline positions")
 
     def attach(self, source: str, attached: Attached) -> None:

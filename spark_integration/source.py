@@ -7,7 +7,7 @@ Spark creates the reader in several Python processes: one on the driver plans fo
 each batch serialises the reader for the executors. So a reader holds only its options until it plans.
 
 Each event row has the mark at the end of the batch before it, in the column `floor`. A DataFrame cannot ask for that
-mark, and only by it a query can tell which row is late.
+mark, and only by it a query can find which row is late.
 """
 
 from __future__ import annotations

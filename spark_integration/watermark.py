@@ -10,7 +10,7 @@ Four steps, all needed, in this order:
 4. Tag the event-time column as the watermarked one, as append mode, eviction, join state and late filtering expect.
    This step is last, because step 1 removes the tag from every other column.
 
-For Spark a row with event_time <= watermark is late. A mark of T says that all events *older* than T are there; rows at
+For Spark a row with event_time <= watermark is late. By a mark of T all events *older* than T are there; rows at
 T may follow. So step 1 has a delay of one millisecond, and the watermark is T - 1 ms.
 
 The barrier only stops filters after the call. A user's filter before the call drops the mark rows:

@@ -13,7 +13,7 @@
         windows.get_time_window(log.end_offsets()).lower      # nothing older is missing
 
 Each name is imported when it is first used. The packages `writer_client`, `reader_client` and `spark_integration` have
-the same names by subject; what needs an extra that is not installed says which.
+the same names by subject; what needs an extra that is not installed names it.
 """
 
 from importlib import import_module

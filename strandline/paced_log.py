@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
-WAIT_LOGGED_AFTER_MS: Final = 2_000  # a client that waits for longer says for whom
+WAIT_LOGGED_AFTER_MS: Final = 2_000  # a client that waits for longer logs for whom
 WARNINGS_PAUSE_MS: Final = 60_000  # between two lines of one kind
 WARNING_LINES: Final = 20  # of all clients of a process, in that time
 

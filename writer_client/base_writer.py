@@ -199,7 +199,7 @@ class BaseWriter:
         try:
             return self._session.reach(aim, self._connection, position, timeout_ms=timeout_ms)
         except ControllerAway as error:
-            raise error.with_traceback(None) from None  # where it arose in here tells nobody anything
+            raise error.with_traceback(None) from None  # where it arose in here is of no use
         finally:
             self._attend_if_busy()
 

@@ -27,7 +27,7 @@ class NoLog(RuleBroken):
 
 class NewerBelow(RuleBroken):
     """Events below the mark may be too new to be removed: it has no `newest`. Writers did not give it, or could not:
-    that of a segment which several processes write to, nobody knows."""
+    that of a segment which several processes write to is unknown."""
 
     says = (
         "events of {time} or later may lie below the last mark before that time, which has no newest: some writer of "

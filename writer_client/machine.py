@@ -646,7 +646,7 @@ class Machine:
     def hold_back(self, error: Exception) -> None:
         """A write has failed: notes are held back."""
         self.newest.lost()
-        self._fresh_newest = {}  # the log may have newer events than the caller knew
+        self._fresh_newest = {}  # the log may have newer events than the caller had
         if self._unpositioned is not None:
             self._unpositioned = replace(self._unpositioned, newest={})
         self.failed_write, self.stuck = True, error

@@ -22,7 +22,7 @@ def scale_log(
 ) -> Position:
     """Splits or merges segments by key range, in the log and then in the stream; returns the final offsets.
 
-    Writers can go on meanwhile. If a note names a successor that the controller does not know yet, it is refused with
+    Writers can go on meanwhile. If a note names a successor that the controller does not have yet, it is refused with
     UnknownSegment; background writers send it again. If the process ends in between, repeat the call: it continues the
     same scaling. Raises the errors of the log, such as InvalidScale, and of the controller.
     """

@@ -354,7 +354,7 @@ class WriterSession:
     def _raise_unreported(self) -> None:
         error, self.machine.unreported = self.machine.unreported, None
         if error is not None:
-            raise error.with_traceback(None)  # where it arose in the background tells nobody anything
+            raise error.with_traceback(None)  # where it arose in the background is of no use
 
     def check_usable(self) -> None:
         """Raises a refusal that no call has raised yet, and what keeps the writer from being used. Call it under the

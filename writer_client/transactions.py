@@ -1,6 +1,6 @@
 """Transactions of writers: their events become visible together, and their time is noted when they are durable.
 
-Only the log knows whether a commit happened. So what is to be noted is kept with the commit, as a memo: what is kept
+Only the log has whether a commit happened. So what is to be noted is kept with the commit, as a memo: what is kept
 before may speak of events that were never written, and what is kept after may be missing.
 """
 

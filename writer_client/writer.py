@@ -295,7 +295,7 @@ class Writer(_WaitingWriter[Connection]):
 
         try:
             return drive(job, take)
-        except StrandlineError as error:  # without the steps of the call: its sentence says what is wrong
+        except StrandlineError as error:  # without the steps of the call: its sentence is enough
             raise error.with_traceback(None) from error.__cause__
 
     def _answer(self, answered: Future[NoteAnswer]) -> NoteAnswer:
@@ -303,7 +303,7 @@ class Writer(_WaitingWriter[Connection]):
             self._background.attend_at_once([self._session])
             return answered.result()
         except ControllerAway as error:
-            raise error.with_traceback(None) from None  # where it arose in here tells nobody anything
+            raise error.with_traceback(None) from None  # where it arose in here is of no use
         finally:
             if not answered.done():  # Ctrl-C
                 self._interrupted = True

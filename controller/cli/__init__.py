@@ -81,7 +81,7 @@ class Commands(click.Group):
         except Failure as failure:
             print_error(str(ctx.invoked_subcommand), str(failure), failure.status, failure.problem)
             ctx.exit(failure.status)
-        except BrokenPipeError:  # the reader of the pipe has ended; click knows what to do
+        except BrokenPipeError:  # the reader of the pipe has ended; click takes care of it
             raise
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""

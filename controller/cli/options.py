@@ -21,7 +21,7 @@ from strandline.names import check_name
 if TYPE_CHECKING:
     from strandline.core.segment import NewSegment
 
-ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit says otherwise
+ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit has another number
 LONGEST_SETTING_MS: Final = 100 * 365 * 86_400_000
 _SEGMENTS: Final = 'give 2=0:0.25,3=0.25:0.5, or JSON such as [{"id": "2", "low": 0, "high": 0.25}]'
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -162,7 +162,7 @@ def settings_file(file: Path | None) -> dict[str, str]:
     for number, line in enumerate(lines, start=1):
         name, equals, value = line.partition("=")
         if line and not line.startswith("#"):
-            if not equals:  # which the line itself is not told in: it may well be a password
+            if not equals:  # the line itself is not shown: it may well be a password
                 raise Failure(f"line {number} of {file} is no name=value")
             found[name.strip()] = value.strip()
     return found

@@ -67,7 +67,7 @@ def grafana_url(text: str) -> str:
 def command(**settings: Any) -> int:
     """Serve the controller. A fresh SQLite file gets its schema; a store of another version is refused.
 
-    It exits with 0 when it was told to end, 1 where it cannot begin, and 2 where its options are wrong.
+    It exits with 0 when it was asked to end, 1 where it cannot begin, and 2 where its options are wrong.
     """
     with store_failures():
         from controller.commit.store_threads import exit_past_hanging_calls

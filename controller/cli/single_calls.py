@@ -1,6 +1,6 @@
 """The commands that make one call of `strandline.client` and show its answer: a row each.
 
-A row says what the command takes, which call it makes, what it asks first where it changes something, and how it words
+A row has what the command takes, which call it makes, what it asks first where it changes something, and how it words
 the answer. With `--json` the answer is printed as it came. `strandline --help` lists the rows, so what makes the calls
 is imported only when a command is made of one.
 """

@@ -140,7 +140,7 @@ def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
 
 def rows(lines: Sequence[StreamLine]) -> list[str]:
     """The table. The keys' column is left out where all are the default one. Where a terminal has too little room, the
-    time goes first, which the lag tells as well, and what holds a stream back is cut last."""
+    time goes first, which the lag shows as well, and what holds a stream back is cut last."""
     if not lines:
         return []
     keyed = any(line.cells[1] not in (key_name(DEFAULT_KEY), NOTHING) for line in lines)

@@ -1,6 +1,6 @@
 """What `strandline tail` does: clock first, then end offsets, then a report; and whether the reports hold.
 
-A report (T, P) says that whatever was appended before T lies below P. The ends are read an interval after the clock
+A report (T, P) means that whatever was appended before T lies below P. The ends are read an interval after the clock
 showed T, since a broker shows an append only when its replicas have it.
 """
 

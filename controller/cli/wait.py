@@ -64,7 +64,7 @@ def command(
 ) -> None:
     """Wait until every event older than a time is there. Exits with 0 if it is, and with 3 if it is not in time.
 
-    While it waits, standard error says how far the stream has come and which writer holds it back.
+    While it waits, standard error shows how far the stream has come and which writer holds it back.
     """
     last: JsonObject = {}
     times = output.times

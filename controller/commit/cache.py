@@ -118,7 +118,7 @@ class Cache(Generic[Kept]):
     async def change(self, name: str, step: Callable[[Kept, Locked], Result]) -> Result:
         """Takes a step with an item as the store has it, and returns its result when all that it changed is durable.
 
-        The step says what it has changed. Raises what `get`, `CommitLoop.call` and the step raise.
+        The step marks what it has changed. Raises what `get`, `CommitLoop.call` and the step raise.
         """
         subject = Subject(self._kind, name)
         while True:

@@ -112,7 +112,7 @@ class Call:
     """A step, and who waits for it."""
 
     subjects: tuple[Subject, ...]
-    take: Callable[[Locked], Callable[[], None]]  # takes the step, and returns what tells its result
+    take: Callable[[Locked], Callable[[], None]]  # takes the step, and returns what hands out its result
     left: Callable[[], bool]  # whether the caller has left
     fail: Callable[[Exception], None]
     creates: bool

@@ -13,7 +13,7 @@ the histories of its writers. So before the first row goes that a writer's state
 So a writer that goes on noting costs nothing but the log, and one that becomes quiet costs one row. A log is never much
 longer than the states of its writers, and nothing has to be cleaned up when a stream goes quiet or a controller ends.
 
-The row of a forgotten writer is deleted, and a row of the log says that it is forgotten: loading the stream would find
+The row of a forgotten writer is deleted, and a row of the log has that it is forgotten: loading the stream would find
 older changes otherwise, and other caches of the stream would keep the writer.
 
 Each commit of the stream adds a row, even one that changed no writer: the seq of its last row is the stream's version.

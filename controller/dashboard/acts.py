@@ -1,5 +1,5 @@
 """What an administrator can do from a page. An act is a question, what follows, the fields of its form, and one call of
-the API. The page asks with it, the server reads the form and says in words what the call would do, and the page sends
+the API. The page asks with it, the server reads the form and puts in words what the call would do, and the page sends
 the call with the visitor's token. So the API alone decides who may act, and refuses what is wrong."""
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Act:
     together. With `typed`, the visitor has to type this name first. `then` is the page to go to when it is done.
 
     What was done is said with `done`, in which `{name}` stands for a value of the answer; with `already` where the
-    answer says that it was there before, and with `nothing` where its `mark` is null. With `keep`, the answer's `token`
+    answer has that it was there before, and with `nothing` where its `mark` is null. With `keep`, the answer's `token`
     is shown below this sentence until the visitor closes the dialog.
     """
 

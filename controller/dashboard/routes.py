@@ -156,7 +156,7 @@ async def _show(request: Request, make: Making) -> Response:
         if is_part:
             raise
         return _refused(request, who, error)
-    except Exception as error:  # a fault of ours, which is logged, and of which callers are told no more than its kind
+    except Exception as error:  # a fault of ours, which is logged, and of which callers get no more than its kind
         if is_part:
             raise
         return _refused(request, who, failure(error, request.scope))

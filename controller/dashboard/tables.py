@@ -105,7 +105,7 @@ class Column(Generic[T]):
 class ColumnHead(NamedTuple):
     column: Column[Any]
     link: str
-    sorted: str | None  # as ARIA says it; None where nothing can be sorted by it
+    sorted: str | None  # in ARIA's words; None where nothing can be sorted by it
 
 
 class Row(NamedTuple):

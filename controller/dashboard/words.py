@@ -48,7 +48,7 @@ def in_trouble(states: Iterable[State], unread: int = 0) -> str:
 
 def silence(heard_at: int, key: KeyStatus | None, now: int, *, holds: bool) -> int:
     """How long ago a writer was heard. Of the one that holds a key the status says it, which leaves out the time in
-    which nobody could be heard."""
+    which no controller served."""
     holder = key.held_by if key is not None and holds else None
     counts = None if holder is None else holder.last_heard_ms_ago
     return now - heard_at if counts is None else counts

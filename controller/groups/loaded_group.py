@@ -42,7 +42,7 @@ class LoadedGroup(Item):
         super().__init__(Subject(Kind.GROUP, membership.name), head or new_head(secrets.token_hex(8), created_at))
         self.membership = membership
         self.caught_up = False  # the group was found not to be in backlog, since it was last asleep
-        self.last_window: GroupWindow | None = None  # the last window that was told of the present streams
+        self.last_window: GroupWindow | None = None  # the last window that was handed out of the present streams
         self.backlog: bool | None = None  # as last reported, None before the first report
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at

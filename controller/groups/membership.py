@@ -90,7 +90,7 @@ class Membership:
         self.aside: dict[str, Aside] = {}  # by stream, without whom watermarks were reported that it has not passed
         self.held: dict[str, int] = {}  # by key, the reported watermark, if the streams now show a lesser one
         self.times_put_back = 0  # how often a segment went back; a watermark from before may be too high
-        self.silent: list[tuple[str, int]] = []  # for the journal: readers that lost segments, and when last heard
+        self.silent: list[tuple[str, int]] = []  # for the journal: readers that lost segments, and their last calls
         self.touched = Touched()
 
     def follow(self, before: Membership) -> None:
@@ -106,7 +106,7 @@ class Membership:
         self, name: str, positions: Positions, graphs: Graphs, moment: Moment, registration: str | None = None
     ) -> bool:
         """Registers a reader with a new epoch. It owns exactly these segments, from these positions on, even if that is
-        further back. A repeated call with the same `registration` changes nothing but when the reader was heard last;
+        further back. A repeated call with the same `registration` changes nothing but when the reader called last;
         returns whether it is one."""
         self._check(positions, graphs)
         self.time_out_silent(moment)
@@ -221,8 +221,8 @@ class Membership:
 
     def time_out_silent(self, moment: Moment) -> None:
         """Frees the segments of silent readers; the segments go back to what was settled. Forgets those that have been
-        silent for READER_FORGOTTEN_MS: their epochs are not given out again. The one heard last stays, and says when
-        the group was last heard."""
+        silent for READER_FORGOTTEN_MS: their epochs are not given out again. The last caller stays, and shows when
+        the group was last called."""
         silent = {name for name in self.readers if self.is_silent(name, moment)}
         if silent:
             places = [place for place, owner in list(self.owners.items()) if owner in silent]

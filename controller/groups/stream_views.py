@@ -2,8 +2,8 @@
 
 Groups ──StreamQuestion──► StreamViews ──► StreamView ──► windows.py
 
-Before a group goes on without an idle stream, it asks once more and says how far (`goes_to`). If the stream is idle
-still, it keeps that, and tells it to a writer that comes back (`Stream.let_pass`).
+Before a group goes on without an idle stream, it asks once more, with how far (`goes_to`). If the stream is idle
+still, it keeps that, and shows it to a writer that comes back (`Stream.let_pass`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class StreamView(Struct, frozen=True, kw_only=True):
     graph: SegmentGraph
     newest: int | None
     place: GroupPlace | None = None
-    passed: Mapping[str, int] = {}  # by key, how far groups went on without it; its writers are told when they are back
+    passed: Mapping[str, int] = {}  # by key, how far groups went on without it; its writers get it when they are back
     start: Cut | None = None
     bounds: Mapping[str, int | None] = {}
 

@@ -2,7 +2,7 @@
 
 Host                      A page of `evil.example` may point that name at this controller (DNS rebinding). To the
                           browser both are then one origin, and only Host shows which name was called.
-Origin, Sec-Fetch-Site    A page of any origin can send forms and simple requests. The browser says in these
+Origin, Sec-Fetch-Site    A page of any origin can send forms and simple requests. The browser sends in these
                           headers whose page it is, and no script can change them.
 """
 

@@ -127,7 +127,7 @@ def shown_token(request: Request) -> bytes:
 def _token_of_page(request: Request) -> bytes:
     """The token in the cookie of a call that one of our pages makes.
 
-    A browser says in Origin whose page a call is that changes something, and `BrowserGate` has refused those of others.
+    A call that changes something has its page's origin in Origin, and `BrowserGate` has refused those of others.
     Calls that change nothing need the header: no page of ours makes one.
     """
     token = request.cookies.get(COOKIE)

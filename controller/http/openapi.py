@@ -19,7 +19,7 @@ from controller.http.shapes import JsonSchema, ShapedRoute
 from strandline.limits import KEYS_PER_STREAM, NOTES_PER_REQUEST
 from strandline.wire.shapes import Epoch, Key, Name, Offsets, Time
 
-CONTRACT_VERSION: Final = "1.0.0"  # of the HTTP API; docs/decisions/0108 says when it is raised
+CONTRACT_VERSION: Final = "1.0.0"  # of the HTTP API; see docs/decisions/0108 for when it is raised
 
 _TEMPLATE: Final = "#/components/schemas/{name}"
 

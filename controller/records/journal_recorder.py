@@ -1,7 +1,7 @@
 """Journals changes of a stream that no call names: states of writers, holders of time, pauses, incomplete marks.
 
 What holds since when is stored with each commit that changes it. What comes next is a function of that and of what the
-commit changes, so that every controller says the same.
+commit changes, so that every controller has the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Hold(msgspec.Struct, frozen=True, array_like=True):
     state: str
     time: int | None
     since: int
-    is_journaled: bool = False  # an entry says that it has begun
+    is_journaled: bool = False  # an entry has that it has begun
 
 
 class FirstMark(msgspec.Struct, frozen=True, array_like=True):

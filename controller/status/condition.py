@@ -27,7 +27,7 @@ class Facts(NamedTuple):  # one for each key of each stream that is looked at
     lost: int  # writers that timed out
     lost_at: int | None  # when the last of them did
     lost_heard_at: int | None  # when the last of them was heard
-    left_at: int | None  # when the last of the idle and closed writers was heard
+    left_at: int | None  # when the last of the idle and closed writers called
     resting: bool  # in the ingestion domain: time follows the clock, since all are idle
     too_few: bool  # some have noted, but fewer than `min_writers`
     held: bool  # no mark can be made before a writer notes

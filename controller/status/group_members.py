@@ -41,7 +41,7 @@ class GroupRead(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetails:
     """A reader group with its settings and its members. `read` is why it has no status where one of its streams refuses
-    it, for instance because the stream was deleted. `last_entry` says which is the newest entry of its journal, by when
+    it, for instance because the stream was deleted. `last_entry` is the newest entry of its journal, by when
     the group was created, and its seq. It may not be durable yet."""
 
     settings: GroupSettings

@@ -51,7 +51,7 @@ class WriterStatus(NamedTuple):  # one for each of very many writers
 class StreamDetails:
     """A stream with its writers by key, those in trouble first, and by segment how far and when it was noted.
 
-    `last_entry` says which is the newest entry of its journal, by the stream's identity and its seq. It may not be
+    `last_entry` is the newest entry of its journal, by the stream's identity and its seq. It may not be
     durable yet.
     """
 
@@ -76,7 +76,7 @@ class _OfKey:
         self.served_at = 0  # and the served time then
         self.lost_at: int | None = None  # of writers that timed out: when the last one did,
         self.lost_heard_at: int | None = None  # and when the last one was heard
-        self.left_at: int | None = None  # of idle and closed writers: when the last one was heard
+        self.left_at: int | None = None  # of idle and closed writers: when the last one called
 
     def add(self, writer: StreamWriter, key_state: KeyState, state: WriterState) -> None:
         self.states[state] = self.states.get(state, 0) + 1

@@ -3,7 +3,7 @@
 SQLite       a file with a snapshot of the store (`VACUUM INTO`); a controller may serve meanwhile
 PostgreSQL   a file in pg_dump's custom format, also a snapshot
 
-A restored store is older than what its writers and readers know. `heads.start_over` makes sure that no epoch is
+A restored store is older than what its writers and readers have seen. `heads.start_over` makes sure that no epoch is
 given out twice, and that every earlier registration is fenced.
 """
 

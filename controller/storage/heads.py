@@ -200,7 +200,7 @@ def _locked_service(connection: Connection) -> Connection:
 def start_over(connection: Connection, now: int) -> int | None:
     """Records that the store was restored to an earlier moment; returns when it was last served, None if never.
 
-    The restored store does not know which epochs were given out since, also after an earlier restore of the same
+    The restored store does not have which epochs were given out since, also after an earlier restore of the same
     backup. So epochs continue from the milliseconds of `now` with the next commit of each stream and group. Other
     stamps show every cache that it is on another history.
     """

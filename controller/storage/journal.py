@@ -138,7 +138,7 @@ def entries_of_all(
     """Looks at so many entries of the journals of all streams after a place, newest first, and returns those that are
     wanted, each with its stream; and the place of the last one that was looked at, None if no more follow.
 
-    An entry that cannot be read says so in its place.
+    An entry that cannot be read is shown as such in its place.
     """
     entry = schema.journal.c
     place = tuple_(entry.at, entry.stream, entry.seq)

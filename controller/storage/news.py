@@ -139,7 +139,7 @@ def _compared(connection: Connection, found: Found, known: Mapping[Subject, Know
         elif subject.kind is Kind.GROUP:
             try:
                 group = group_of_rows(connection, subject.name)
-            except StoreCorrupt:  # so says the next load, to whom it concerns
+            except StoreCorrupt:  # the next load raises it, for its own callers
                 group = None
             if group is None:
                 found.outdated.add(subject)
@@ -190,7 +190,7 @@ def _decoded(found: Found, behind: Mapping[str, Known], rows: Sequence[Sequence[
                 row=decoded(schema.stream, row, stream_of),
                 counts=counts_of(row.counts),
             )
-        except StoreCorrupt:  # so says the next load, to whom it concerns
+        except StoreCorrupt:  # the next load raises it, for its own callers
             found.outdated.add(subject)
     return found
 

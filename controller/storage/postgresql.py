@@ -123,7 +123,7 @@ def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
                 "SELECT set_config('synchronous_commit', 'on', false) "
                 "WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
             )
-            for name, value in settings.items():  # of those that the server knows
+            for name, value in settings.items():  # of those that the server has
                 chosen = "SELECT set_config(name, %s, false) FROM pg_settings WHERE name = %s"
                 cursor.execute(chosen, [str(value), name])
         connection.commit()
@@ -223,7 +223,7 @@ class PostgresqlStore:
     serves_many = True
 
     def exists(self, url: URL) -> bool:
-        return True  # which only connecting can tell
+        return True  # which only connecting shows
 
     def serving(self, url: URL, opened: ExitStack, *, statement_timeout_ms: int | None = None) -> Engines:
         timeout_ms = STATEMENT_TIMEOUT_MS if statement_timeout_ms is None else statement_timeout_ms

@@ -3,7 +3,7 @@
 Whoever writes a stream or a reader group locks its row in `head`, and writes the others under that lock.
 
 Numbers are BIGINT and maps are JSON text: cuts are read whole and never searched by the database. Whether the bytes of
-a row are still those that were written is the database's to know: rows have no checksums of ours.
+a row are still those that were written is the database's to check: rows have no checksums of ours.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ reader = Table(
     Column("name", _NAME, primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("heard_at", BigInteger, nullable=False),
-    Column("served_at", BigInteger, nullable=False),  # the served time when it was heard
+    Column("served_at", BigInteger, nullable=False),  # the served time of its last call
     Column("registration", _NAME),  # the caller's name for its last registration
 )
 

@@ -114,5 +114,5 @@ def upgrade(connection: Connection, to: str = "head") -> None:
 
     try:
         command.upgrade(configuration(connection), to)
-    except CommandError as error:  # this version does not know the store's revision
+    except CommandError as error:  # this version does not have the store's revision
         raise WrongSchema(found=revision(connection), wanted=REVISION) from error

@@ -178,7 +178,7 @@ class Notes:
     ) -> list[Noted | StrandlineError]:
         """Takes notes of one stream, which stand in the request from place `first` on.
 
-        Their answers tell who holds time back after the last of them: what held it in between is over.
+        Their answers name who holds time back after the last of them: what held it in between is over.
         """
         now, graph = locked.now, loaded.stream.graph
         results: list[Noted | StrandlineError] = []

@@ -96,7 +96,7 @@ class Streams:
             found = self.find_loaded(name)
             if now or found is None:  # it may have been discarded meanwhile
                 raise
-            return found  # as it was: what it tells is true
+            return found  # as it was, which is true
         return await self.cache.get(name, wait_ms)
 
     async def names(self, after: str, limit: int) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 When a session first uses a Python data source, Spark imports each installed package whose name begins with `pyspark_`,
 and registers its `DefaultSource`. If one import fails, Spark leaves out the sources of all packages. So without the
-extra `spark`, or with a Spark that does not work, this package has no source, and says so in Spark's log.
+extra `spark`, or with a Spark that does not work, this package has no source, with a line in Spark's log.
 
 Spark 4.0 lets no session register a source that was found in this way. There `register` matters more: it gives the
 source what the session has set. So this package has no source there either.

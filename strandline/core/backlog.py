@@ -1,6 +1,6 @@
 """Detects that a source works off a backlog, so that its readers can trade latency for throughput.
 
-Strategies combine by OR: the source is in backlog while one of them says so.
+Strategies combine by OR: the source is in backlog while one of them finds so.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ UNNAMED: Final = "a writer that the mark does not name"
 class OnIncomplete(StrEnum):
     """What a reader does when marks leave writers out."""
 
-    GO_ON = "go_on"  # its watermark follows every mark, and the log says who is left out
+    GO_ON = "go_on"  # its watermark follows every mark, and the log names who is left out
     WAIT = "wait"  # its watermark stays at the last complete mark
     FAIL = "fail"  # it raises WritersLeftOut
 

@@ -4,8 +4,8 @@
     unserved time                 ├── store away ──┤        ├─ all stopped ─┤
     served time  0 ───────────────┤                ├────────┤               ├──►
 
-Silence is measured in served time, which stands still while nobody could be heard. A silent writer or reader keeps the
-served time at which it was last heard. The store has how far it was served: every controller that is alive says so
+Silence is measured in served time, which stands still while no controller served. A silent writer or reader keeps the
+served time of its last call. The store has how far it was served: every controller that is alive records it
 once a second, and a gap in that is unserved.
 """
 

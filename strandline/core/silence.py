@@ -64,7 +64,7 @@ class Silence:
 
     def next_at(self, exact_before: float = math.inf) -> int | None:
         """When the next writer times out, at the latest. A moment from `exact_before` on may be too early, since the
-        deadlines of writers that were heard meanwhile are not looked up."""
+        deadlines of writers that called meanwhile are not looked up."""
         first = self.deadlines.first()
         while self._timeout_ms and first is not None and first[0] + self._unserved.total_ms < exact_before:
             deadline, name = first

@@ -123,7 +123,7 @@ class Stream:
             if key in known_states:
                 aggregate.replace(writer, known_states[key])
             else:
-                key_state.role = key_state.entry = None  # its aggregate does not know it yet
+                key_state.role = key_state.entry = None  # its aggregate does not have it yet
             aggregate.place(writer, self.clock)
             key_state.seen = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
         self._check_again(neighbours)
@@ -415,7 +415,7 @@ class Stream:
     def next_wake(self, *, exact_before: float = math.inf) -> int | None:
         """When `advance` next has work: a writer times out, or an interval has passed. None: never by itself.
 
-        A moment from `exact_before` on may be too early, since the deadlines of writers that were heard meanwhile are
+        A moment from `exact_before` on may be too early, since the deadlines of writers that called meanwhile are
         not looked up. While the store is away, nothing may happen at that moment: no writer times out before served
         time goes on.
         """
@@ -470,7 +470,7 @@ class Stream:
 
     def resting(self, now: int, *, ending: bool = False) -> Mark | None:
         """The mark of the idle advance, in an ingestion stream whose reporters are all idle; not stored. The one with
-        which a rest is `ending` has what any other cache of the stream may show until it hears of that."""
+        which a rest is `ending` has what any other cache of the stream may show until it takes that in."""
         now = max(now, self.clock)
         aggregate, lag_ms = self._aggregates.get(DEFAULT_KEY), self.rest_lag_ms(now)
         if aggregate is None or lag_ms is None:

@@ -1,6 +1,6 @@
 """Offsets and times within one segment (PDP-28), from the marks' offsets in that segment.
 
-A mark (T, C) says that every event older than T lies below C. So in one segment every event at or past the cut's
+A mark (T, C) means that every event older than T lies below C. So in one segment every event at or past the cut's
 offset has time ≥ T: this is the entry (C[segment], T). Of entries with the same offset the latest is the tightest.
 
     mark       1        2        3        4        5

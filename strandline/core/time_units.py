@@ -72,7 +72,7 @@ def unit_of(least: int, greatest: int | None = None) -> Unit | None:
 def milliseconds(name: str, time: Instant, *, up: bool = False) -> int:
     """The time in milliseconds: a number as it is, a datetime converted, to the millisecond at or before it or, with
     `up`, at or after it. `up` is for an end: a time that is waited for, or the newest of events. Without it, reading
-    begins no later than asked, and a bound claims no more than it says. Raises InvalidConfig for a datetime without a
+    begins no later than asked, and a bound claims no more than was asked. Raises InvalidConfig for a datetime without a
     time zone, which may mean several times, and for what is neither, such as a text."""
     if not isinstance(time, datetime):
         given: object = time

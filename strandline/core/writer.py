@@ -101,7 +101,7 @@ class KeyState:
     fresh: int = 0  # how many history entries were added since the last drain
     rewritten: bool = False  # whether the history changed since then other than by marks and new notes
     seen: WriterState | None = None  # the last state in the journal
-    role: WriterRole | None = None  # None: the aggregate does not know it yet
+    role: WriterRole | None = None  # None: the aggregate does not have it yet
     entry: tuple[int, str] | None = None  # while it is counted: its place among the counted writers
 
     @property
@@ -161,7 +161,7 @@ class KeyState:
 
     def drain(self) -> tuple[bool, list[KeptNote]]:
         """The entries added since the last call, for the store; with True, the whole history, which replaces the stored
-        one. It does not report what `drop_passed` forgets: the store knows the mark, and can forget the same."""
+        one. It does not report what `drop_passed` forgets: the store has the mark, and can forget the same."""
         rewritten, fresh = self.rewritten, self.fresh
         self.rewritten, self.fresh = False, 0
         if rewritten:
@@ -190,7 +190,7 @@ class StreamWriter:
 
     name: str
     heard_at: int  # by the clock, for display; silence is measured from `served_at`
-    served_at: int  # the served time when it was heard (`Unserved`)
+    served_at: int  # the served time of its last call (`Unserved`)
     tail: bool = False
     life: int = 0  # the first epoch that this life could get: no earlier life of the name has it
     epoch: int | None = None

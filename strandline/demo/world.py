@@ -6,7 +6,7 @@ ago or earlier. When it has written them, it may note the time "tick minus reach
 
     steady   |x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|    writes at every tick the events that reached it
     slow     |x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|    the same, but the events are seconds old
-    idle     |x|x|x|------------------|x|x|x|x|   says that it is idle; registers before it writes again
+    idle     |x|x|x|------------------|x|x|x|x|   goes idle; registers before it writes again
     offline  |x|x|x|x|··········|X|x|x|x|x|x|x|   collects events without a network, then writes all at once
 """
 

@@ -1,6 +1,6 @@
 """Logs hold the events. Strandline keeps only positions in them.
 
-`Log` is everything that a writer needs of a log: it appends, and knows how far the writer's own appends are
+`Log` is everything that a writer needs of a log: it appends, and has how far the writer's own appends are
 acknowledged, and where the log ends. `LogReader` reads exact ranges. `strandline.logs.contract` has the tests that
 every log must pass.
 """

@@ -1,6 +1,6 @@
 """The log on Kafka, append side: a topic, whose partitions are the segments. Needs the `kafka` extra.
 
-`KafkaLog` writes to a topic. `TrackedProducer` is for programs that have a producer of their own: it knows how far the
+`KafkaLog` writes to a topic. `TrackedProducer` is for programs that have a producer of their own: it has how far the
 events of that producer are acknowledged, since it counts the delivery reports.
 
     producer = Producer(settings)               before
@@ -432,7 +432,7 @@ class TrackedProducer:
 
     def learn(self, topic: Topic, partition: int) -> None:
         """Asks for partitions until the client knows this one. It refuses an unknown partition, and asks by itself
-        only every few minutes; the broker that it asks may not know a new one at first."""
+        only every few minutes; the broker that it asks may not have a new one at first."""
         deadline = time.monotonic() + KAFKA_ASK_MS / 1000
         while True:
             try:
@@ -542,7 +542,7 @@ class TrackedProducer:
         self._producer.purge()
         deadline = time.monotonic() + KAFKA_CLOSE_MS / 1000
         while len(self._producer) and time.monotonic() < deadline:  # until its events are reported as failed
-            with suppress(KafkaException):  # each call says again what happened
+            with suppress(KafkaException):  # each call reports again what happened
                 self._producer.poll(KAFKA_STEP_MS / 1000)
         self._producer = client_of(Producer, _at_a_pace(self.settings))
         self._origin.keep(self._producer)

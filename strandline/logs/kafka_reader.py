@@ -81,7 +81,7 @@ class KafkaLogReader:
 
     def __init__(self, servers: str, topic: str, *, settings: Settings | None = None) -> None:
         """`settings` are librdkafka's. The first call raises TopicMissing if there is no such topic, and the first
-        range InvalidSetting if librdkafka does not know a setting."""
+        range InvalidSetting if librdkafka has no such setting."""
         self._name = topic
         self._given = {**(settings or {}), "bootstrap.servers": servers}
         self._given.pop("message.max.bytes", None)  # a producer's: a consumer would want its own bounds to fit

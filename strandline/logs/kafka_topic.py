@@ -236,7 +236,7 @@ class Topic:
         started = time.monotonic()
         waiting = Waiting(self._log)
         waiting.begins()
-        timeout_ms = WAIT_LOGGED_AFTER_MS  # so that it can tell by then for whom it waits
+        timeout_ms = WAIT_LOGGED_AFTER_MS  # so that it can log by then for whom it waits
         while True:
             try:
                 return ask(timeout_ms / 1000)

@@ -351,7 +351,7 @@ class SqliteLog:
 class _Transaction(BufferedTransaction):
     """Events that appear in the log all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES.
 
-    A commit that an exception interrupted, such as Ctrl-C, was done or was not; the file says which. If it was done, a
+    A commit that an exception interrupted, such as Ctrl-C, was done or was not; the file shows which. If it was done, a
     second try returns its position and writes nothing.
     """
 

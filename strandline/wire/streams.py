@@ -88,7 +88,7 @@ def window_reply(window: TimeWindow, identity: str) -> WindowReply:
 
 class HolderReply(msgspec.Struct, frozen=True, kw_only=True):
     """The writer that the next mark waits for, which has the least time of those that count, and until when. Whether it
-    holds others back, the status says with `held_back`. Without a name: fewer than `min_writers` have noted yet.
+    holds others back, the status shows with `held_back`. Without a name: fewer than `min_writers` have noted yet.
 
     `last_heard_ms_ago` counts no time in which nobody could be heard, such as while no controller ran.
     """
@@ -204,7 +204,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 class NoteReply(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a note with `time`. Events that the writer wrote below `floor` are late. `held_by` is there only if
     time is held, `ahead_ms` only if the time is a date that is five minutes or more ahead of the controller's clock, by
-    which it says how far: the clock of the writer may be wrong."""
+    which it has how far: the clock of the writer may be wrong."""
 
     late: bool
     floor: Time | None

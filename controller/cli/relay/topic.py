@@ -97,7 +97,7 @@ class NotesTopic:
     def commit(self, offsets: Mapping[int, int]) -> bool:
         """Stores up to where nobody needs to read again. Returns whether the group still counts this member.
 
-        Then the member has all partitions but those of which `gone` tells: others get one when the member has given it
+        Then the member has all partitions but those that `gone` returns: others get one when the member has given it
         up in `take`, or when the group has given up the member.
         """
         places = [TopicPartition(self.name, each, offset) for each, offset in offsets.items() if each in self.positions]

@@ -1,7 +1,7 @@
 """What a watermark of greatest time − delay loses: counted for a row of delays at once, in bounded memory.
 
 An event is late for a delay if it is older than the watermark that was reached before it came. How far it is behind the
-greatest time before it says for all delays whether it is late, so one count for each delay is enough, whatever the
+greatest time before it shows for all delays whether it is late, so one count for each delay is enough, whatever the
 number of events.
 """
 
@@ -24,7 +24,7 @@ WAIT_DIGITS: Final = 3  # of a wait, which is rounded up: what is said of it is 
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """An event as a reader gets it; `arrived` is when it came, on the same clock as `time`, if that is known, and
-    `writer` who wrote it, if a field says so."""
+    `writer` who wrote it, if a field has that."""
 
     partition: str
     time: int

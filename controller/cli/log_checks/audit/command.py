@@ -34,7 +34,7 @@ from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 from strandline.limits import PAGE_ENTRIES
 
-AUDIT_NAMED: Final = 20  # late events that are named, unless --most says otherwise
+AUDIT_NAMED: Final = 20  # late events that are named, unless --most has another number
 AUDIT_NAMED_BOUND: Final = 10_000
 AUDIT_WRITERS_NAMED: Final = 20  # for one event; beside it in the table, fewer
 

@@ -1,6 +1,6 @@
 """Whether a log keeps what marks promised, segment by segment.
 
-A mark (T, C) says that every event older than T lies below C. So in one segment an event is *late* if it lies at or
+A mark (T, C) means that every event older than T lies below C. So in one segment an event is *late* if it lies at or
 above the cut of a mark that is later than it:
 
     marks      11:58         12:00           12:04
