@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import pytest
 
+from controller.cli import load
 from reader_client import (
     AsyncEventReader,
     AsyncReaderGroup,
@@ -15,6 +17,8 @@ from reader_client import (
     ReaderGroup,
     TimeWindows,
 )
+from spark_integration import OutputNotes, attach
+from spark_integration.options import KNOWN
 from strandline.client.http import AsyncConnection, Connection, Reaching
 from strandline.errors import InvalidConfig
 from writer_client import AsyncWriter, Background, BackgroundWriter, Writer
@@ -61,3 +65,13 @@ def test_the_nearest_option_may_be_any_that_the_class_takes() -> None:
         BackgroundWriter(URL, "s", "w", **misspelt)
     with Background(URL) as background, pytest.raises(InvalidConfig, match=r"ca_file .* with a Background"):
         BackgroundWriter(background, "s", "w", ca_file="/nowhere")
+
+
+def test_sparks_calls_and_commands_take_the_same_to_reach_a_controller() -> None:
+    of_python = set(Reaching.__annotations__) - {"patience"}  # in Spark it is how long a job waits, in a command a rule
+    for call in (attach, OutputNotes):
+        assert of_python <= set(inspect.signature(call).parameters), call
+    camel = {re.sub(r"_(\w)", lambda found: found[1].upper(), name) for name in of_python}
+    assert camel | {"controllerWaitMs"} <= set(KNOWN)
+    for name in ("streams", "wait", "create", "exclude", "relay", "tail"):
+        assert of_python <= {parameter.name for parameter in load(name).params}, name
