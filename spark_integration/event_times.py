@@ -95,7 +95,7 @@ def with_timestamp(df: DataFrame, event_time: str, unit: Unit | None) -> tuple[D
         raise WrongColumn(
             column=event_time,
             found=f"is of type {kind.simpleString()}",
-            wanted=f'convert it first, as with df.withColumn("{event_time}", functions.col("{event_time}")'
+            wanted=f'convert it first, with df.withColumn("{event_time}", functions.col("{event_time}")'
             '.cast("timestamp")), which takes what has no time zone for a time in the session\'s zone',
         )
     return df.withColumn(name, time), name

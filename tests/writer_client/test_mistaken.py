@@ -35,7 +35,7 @@ POSITION = AutomaticTime(position=dict)
     ("given", "error", "told"),
     [
         *(({"log": log}, InvalidConfig, OPEN) for log in ("orders.log", Path("orders.log"), {"orders": "orders.log"})),
-        ({"log": OldLog()}, InvalidConfig, r"log cannot be 'OldLog': a log whose in_transaction\(\) says"),
+        ({"log": OldLog()}, InvalidConfig, r"log cannot be 'OldLog': a log whose in_transaction\(\) returns"),
         ({"keys": "order"}, InvalidConfig, "keys cannot be 'order': a list of time keys"),
         ({"keys": ["order time"]}, InvalidName, "order time"),
         ({"leaving": "closed"}, InvalidConfig, "leaving cannot be 'closed'"),
