@@ -12,7 +12,7 @@ A number that somebody takes from a clock of these decades is
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from enum import StrEnum
 from math import floor
 from typing import Final, TypeAlias
@@ -24,6 +24,7 @@ Number: TypeAlias = int | float | Decimal
 Instant: TypeAlias = int | datetime  # whole milliseconds since 1970, or a datetime with a time zone
 START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)  # the program's own may round
 
 SECONDS_FROM: Final = 10**9
 SECONDS_END: Final = 10**11
@@ -44,7 +45,8 @@ class Unit(StrEnum):
         return self.name.lower()
 
     def milliseconds(self, number: Number) -> int:
-        """The number in milliseconds, rounded down. Raises ValueError or OverflowError for one without a value.
+        """The number in milliseconds, rounded down. Raises OverflowError for one that is not finite, or far
+        too great for a time.
 
         Marks and the ends of windows are whole milliseconds T, and time >= T is the same as floor(time) >= T: so
         rounding down makes no event late and moves none into another window, as to the nearest or up would. A float is
@@ -54,9 +56,12 @@ class Unit(StrEnum):
         if isinstance(number, int):
             return int(number * 10**digits if digits >= 0 else number // 10**-digits)
         exact = number if isinstance(number, Decimal) else Decimal(repr(float(number)))
-        return floor(exact.scaleb(digits))
+        if not exact.is_finite() or exact.adjusted() > _DIGITS_BOUND:  # a longer one would take very long
+            raise OverflowError(f"{number} is no time")
+        return floor(exact.scaleb(digits, _EXACT))
 
 
+_DIGITS_BOUND: Final = 400  # of a float at most 309
 _DIGITS: Final = {Unit.SECONDS: 3, Unit.MILLISECONDS: 0, Unit.MICROSECONDS: -3, Unit.NANOSECONDS: -6}
 
 

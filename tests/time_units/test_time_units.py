@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -51,6 +51,19 @@ def test_a_number_in_any_unit_lies_on_the_same_side_of_each_mark_as_its_millisec
 def test_milliseconds_written_as_a_fraction_of_seconds_are_read_back(time: int) -> None:
     assert Unit.SECONDS.milliseconds(time / 1_000) == time  # of which int(seconds * 1000) makes others: 1.001, 1000
     assert Unit.SECONDS.milliseconds(Decimal(time) / 1_000 + Decimal("0.0009999")) == time
+
+
+def test_the_precision_of_a_programs_decimals_does_not_round_a_time() -> None:
+    with localcontext(Context(prec=6)):
+        assert Unit.SECONDS.milliseconds(1767268800.25) == 1767268800250
+    assert Unit.SECONDS.milliseconds(Decimal("1767268800." + "0009" * 8)) == 1767268800000
+    assert Unit.NANOSECONDS.milliseconds(Decimal("-1e-999999999")) == -1
+
+
+@pytest.mark.parametrize("number", ["nan", "sNaN", "-inf", "1e999999", "-1e999999999999999999"])
+def test_a_number_without_a_value_or_without_an_end_is_no_time(number: str) -> None:
+    with pytest.raises(OverflowError):
+        Unit.SECONDS.milliseconds(Decimal(number))
 
 
 @pytest.mark.parametrize("given", ["2026-03-01T12:00:00Z", 1796021319.172, Decimal("1.5")])
