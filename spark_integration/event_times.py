@@ -38,6 +38,7 @@ FACTORS: Final = {
 }
 FRACTIONS: Final = (DoubleType, FloatType, DecimalType)
 NUMBER: Final = r"^[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$"
+DATED: Final = r"^\s*[-+]?[0-9]{4,}-"  # to what has no date, as 12:30, Spark gives that of the day of the run
 
 
 def unit_named(time_unit: str | None) -> Unit | None:
@@ -148,7 +149,7 @@ def _from_number(number: Column, unit: Unit) -> Column:
 def _from_text(text: Column, unit: Unit | None) -> Column:
     """From text with a date; or with a number, for which there has to be a unit."""
     number = functions.lit(None).cast("timestamp") if unit is None else _from_number(text, unit)
-    return functions.when(text.rlike(NUMBER), number).otherwise(text.try_cast("timestamp"))
+    return functions.when(text.rlike(NUMBER), number).when(text.rlike(DATED), text.try_cast("timestamp"))
 
 
 def field_within(schema: StructType, name: str) -> str | None:
