@@ -152,10 +152,10 @@ def read_left_out(
     that passes several marks at once may have more than this shows; `left_out_to` of `read_events` has it of a query.
 
     With `start`, marks before this time are not read, and `from` is null in what began there. Retention of marks
-    removes intervals, too. `options` are the source's; those of the log are not needed. Raises what `read_between`
-    raises.
+    removes intervals, too. `options` are the source's; those of the log are not needed, and `maxEventTimeLag` is, if
+    the query has one. Raises what `read_between` raises.
     """
-    _check_options(options, startingTime="start", read="read_left_out")
+    _check_options(options, startingTime="start")
     register(spark)
     given = {**options, "controller": controller_text(controller), "stream": stream, "read": LEFT_OUT}
     if start is not None:
@@ -189,6 +189,8 @@ def _check_options(options: Mapping[str, object], **arguments: str) -> None:
     not tell capital letters from others."""
     named = {option.lower(): argument for option, argument in arguments.items()}
     for name, value in options.items():
+        if name.lower() == "read":
+            raise InvalidOption(name=name, value=str(value), wanted="left out: read_left_out reads the intervals")
         if (argument := named.get(name.lower())) is not None:
             raise InvalidOption(name=name, value=str(value), wanted=f"left out: it is the argument {argument}= here")
 

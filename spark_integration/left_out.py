@@ -24,6 +24,7 @@ from spark_integration.errors import sentence_first
 from spark_integration.late_rows import files_of, query_digest
 from spark_integration.options import LeftOutOptions
 from spark_integration.window_calls import ControllerWindows
+from strandline.core.event_time_lag import EventTimeLag
 from strandline.core.incomplete import Interval, intervals, passed_on
 
 if TYPE_CHECKING:
@@ -57,11 +58,12 @@ class LeftOutReader(DataSourceReader):
 
     @sentence_first
     def partitions(self) -> list[InputPartition]:
-        windows = ControllerWindows(self._options.access)
+        windows, lag = ControllerWindows(self._options.access), EventTimeLag(self._options.max_event_time_lag_ms)
+        start = None if self._options.start is None else self._options.start + lag.max_event_time_lag_ms
         try:
             ended = windows.describe().sealed  # before the marks, so that none follows
-            marks = _marks_from(self._options.start, windows)
-            return [LeftOutRows(tuple(intervals(((mark.time, mark.excluded) for mark in marks), ended=ended)))]
+            marks = ((lag.at(mark.time), mark.excluded) for mark in _marks_from(start, windows))
+            return [LeftOutRows(tuple(intervals(marks, ended=ended)))]
         finally:
             windows.close()
 

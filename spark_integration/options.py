@@ -195,6 +195,7 @@ class LeftOutOptions:
 
     access: StreamAccess
     start: int | None = None  # a time: what marks before it left out is not read
+    max_event_time_lag_ms: int = 0
 
     @classmethod
     def of(cls, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Self | None:
@@ -206,10 +207,14 @@ class LeftOutOptions:
             raise InvalidOption(name="read", value=read, wanted=f"{EVENTS} or {LEFT_OUT}")
         if read == EVENTS:
             return None
+        for name in ("startingPositions", "endingTime", "endingPositions"):
+            if (value := options.get(name.lower())) is not None:
+                raise InvalidOption(name=name, value=value, wanted=f"left out with read={LEFT_OUT}, which reads marks")
         start = options.get("startingtime")
         return cls(
             access=StreamAccess.parse(options, environment),
             start=None if start is None else time_ms("startingTime", start),
+            max_event_time_lag_ms=duration(options, "maxEventTimeLag"),
         )
 
 

@@ -24,7 +24,9 @@ class EventTimeLag:
         check_whole("max_event_time_lag_ms", self.max_event_time_lag_ms, least=0)
 
     def apply(self, watermark: int | None) -> int | None:
-        """The event-time watermark; None while there is none. It is never below the least valid time."""
-        if watermark is None:
-            return None
-        return max(check_time("watermark", watermark) - self.max_event_time_lag_ms, 1 - TIME_BOUND_MS)
+        """The event-time watermark; None while there is none."""
+        return None if watermark is None else self.at(watermark)
+
+    def at(self, mark: int) -> int:
+        """The event-time watermark by a mark. It is never below the least valid time."""
+        return max(check_time("watermark", mark) - self.max_event_time_lag_ms, 1 - TIME_BOUND_MS)

@@ -320,6 +320,14 @@ def test_rows_say_of_windows_what_windows_in_python_say_and_are_there_once(
     (row,) = read_left_out(spark, **place, start=25).collect()  # from the mark 20 on
     assert (row["from"], row["until"].timestamp(), row["key"], list(row["writers"])) == (None, 0.03, "", ["b"])
     assert not row["open"]
+    (row,) = read_left_out(spark, **place, start=5, maxEventTimeLag="20").collect()
+    assert (row["from"], row["until"].timestamp()) == (None, 0.01)
+    (row,) = read_left_out(spark, **place, maxEventTimeLag="5").collect()
+    assert (row["from"].timestamp(), row["until"].timestamp()) == (0.005, 0.025)
+    with pytest.raises(InvalidOption, match=r"endingTime.*left out with read=leftOut"):
+        read_left_out(spark, **place, endingTime=30)
+    with pytest.raises(InvalidOption, match="read_left_out reads the intervals"):
+        read_events(spark, **place, **options, read="leftOut")
     with pytest.raises(InvalidOption, match=r"read .* cannot be 'left': events or leftOut"):
         StrandlineSource({**place, "read": "left"})
     with pytest.raises(InvalidOption, match="leftOutTo is for a stream"):
