@@ -121,6 +121,8 @@ class _Connection(Generic[AnyTransport]):
         if transport is None:
             transport = self._over_http(controller, find_token(token, token_file), trust(ca_file))
         self.controller = check_controller(controller)
+        if patience is not None and not isinstance(patience, Patience):
+            raise InvalidConfig(name="patience", value=patience, wanted="a Patience, as Patience(deadline_ms=5_000)")
         self.patience = patience if patience is not None else Patience()
         self._origin = OwningProcess(f"a connection to {self.controller}")
         self._transport = transport

@@ -56,6 +56,14 @@ def test_what_is_shared_has_its_own_token(client: type) -> None:
         client(shared, *NAMED[client], token="slt_" + "a" * 43)
 
 
+@pytest.mark.parametrize("client", NAMED, ids=lambda client: client.__name__)
+def test_a_number_is_no_patience(client: type) -> None:
+    shared = AsyncConnection(URL) if client.__name__.startswith("Async") else Connection(URL)
+    for controller in (URL, shared):
+        with pytest.raises(InvalidConfig, match=r"patience cannot be 5: .*Patience\(deadline_ms="):
+            client(controller, *NAMED[client], patience=5)
+
+
 def test_the_nearest_option_may_be_any_that_the_class_takes() -> None:
     misspelt: dict[str, Any] = {"time_domian": "event"}
     with pytest.raises(InvalidConfig, match=r"time_domian .* did you mean time_domain\?"):
