@@ -32,8 +32,10 @@ class AutomaticTime:
 
     `oldest` is for a program that holds events back, in a buffer or while it is offline. It returns the time of the
     oldest event that the program has and that was not yet passed to `write`, or to a producer: no later time is noted.
-    None: nothing is held back. It runs in any thread, after the clock is read; take an event out of the buffer after
-    the call that writes it. `lag_ms` is then how old an event may be when it comes into the buffer.
+    None: nothing is held back. Take an event out of the buffer after the call that writes it, or after `commit`.
+    `lag_ms` is then how old an event may be when it comes into the buffer. `oldest` runs after the clock is read, in
+    any thread, also within `write`, `begin` and `commit`. So it must not wait for a lock that the program holds around
+    such calls, which would never end.
 
     `position` is for a writer without a log. It returns a position above everything that this writer has written, in
     the form that `note_time` takes. It runs in another thread after the clock is read, and may wait. While it raises,
@@ -52,6 +54,9 @@ class AutomaticTime:
         check_whole("lag_ms", self.lag_ms, least=0)
         if self.domain not in ("event", "ingestion"):
             raise InvalidConfig(name="domain", value=self.domain, wanted='"event" or "ingestion"')
+        for name in ("clock", "oldest", "position"):
+            if (given := getattr(self, name)) is not None and not callable(given):
+                raise InvalidConfig(name=name, value=given, wanted="a function without arguments")
         if self.domain == "ingestion" and self.oldest is not None:
             wanted = "left out: in the ingestion domain an event has the time when it is written"
             raise InvalidConfig(name="oldest", value="given", wanted=wanted)
@@ -104,6 +109,9 @@ def automatic_of(
     if not isinstance(automatic, AutomaticTime):
         wanted = "true, false, or an AutomaticTime, as AutomaticTime(period_ms=1_000)"
         raise InvalidConfig(name="automatically_note_time", value=automatic, wanted=wanted)
+    if automatic.oldest is not None and idle_after_ms is not None:
+        wanted = "left out with oldest: time passes an idle writer, and what it holds back would be late"
+        raise InvalidConfig(name="idle_after_ms", value=idle_after_ms, wanted=wanted)
     if automatic.position is not None and log is not None:
         raise InvalidConfig(name="position", value="given", wanted="the writer has a log, which provides its positions")
     if automatic.position is None and log is None:

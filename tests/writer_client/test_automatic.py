@@ -69,11 +69,18 @@ def test_no_time_beyond_an_event_that_is_held_back_is_noted(controller: Any, mak
         ({"domain": "ingestion", "oldest": lambda: None}, "oldest.*ingestion domain"),
         ({"domain": "processing"}, '"event" or "ingestion"'),
         ({"lag_ms": -1}, "lag_ms"),
+        ({"oldest": 400}, "oldest cannot be 400: a function"),
     ],
 )
 def test_options_of_automatic_time_that_make_no_sense_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidConfig, match=said):
         AutomaticTime(**options)
+
+
+def test_a_writer_that_holds_events_back_does_not_go_idle_by_itself(make_any: Any, late_log: Any) -> None:
+    automatic = AutomaticTime(oldest=lambda: None)
+    with pytest.raises(InvalidConfig, match="idle_after_ms cannot be 500: left out with oldest"):
+        make_any("stream", log=late_log, automatically_note_time=automatic, idle_after_ms=500)
 
 
 @pytest.mark.parametrize("floor", [1_000, 0])
