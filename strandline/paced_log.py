@@ -54,15 +54,20 @@ class PacedLog:
         at, _ = self._kinds.get(kind, (None, 0))
         return at is None or (self._now() - at) * 1000 >= WARNINGS_PAUSE_MS
 
-    def warn(self, kind: str, text: str) -> None:
-        """Logs a warning, and how many of its kind were left out since the last line."""
+    def warn(self, kind: str, text: str) -> bool:
+        """Logs a warning, and how many of its kind were left out since the last line. Returns whether it did."""
         now = self._now()
         at, left_out = self._kinds.get(kind, (None, 0))
         if not self.is_due(kind) or not self._room.take(now):
             self._kinds[kind] = (at, left_out + 1)
-            return
+            return False
         self._kinds[kind] = (now, 0)
         self._log.warning("%s%s", text, f" ({left_out} more such warnings were left out)" if left_out else "")
+        return True
+
+    def close(self, text: str) -> None:
+        """Logs at once that what a logged warning was about is over."""
+        self._log.warning("%s", text)
 
 
 class Waiting:
@@ -85,11 +90,10 @@ class Waiting:
             self._since = now
         waited_ms = (now - self._since) * 1000
         if waited_ms >= WAIT_LOGGED_AFTER_MS:
-            self.told = True
-            self._log.warn("waiting", f"{text} (for {waited_ms / 1000:.0f} s)")
+            self.told = self._log.warn("waiting", f"{text} (for {waited_ms / 1000:.0f} s)") or self.told
 
     def ends(self, text: str) -> None:
         """Records that the wait is over; `text` says so if the wait was `told`."""
         if self._since is not None and self.told:
-            self._log.warn("over", f"{text} after {self._now() - self._since:.0f} s")
+            self._log.close(f"{text} after {self._now() - self._since:.0f} s")
         self._since, self.told = None, False

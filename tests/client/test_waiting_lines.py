@@ -74,3 +74,21 @@ def test_a_wait_is_told_after_two_seconds_and_then_once_a_minute(lines: Any) -> 
     waiting.goes_on("waiting for X")
     waiting.ends("X has answered again")
     assert len(lines()) == 4  # a new wait begins with its first failure, and was too short to be told
+
+
+def test_every_wait_that_was_told_has_a_line_when_it_is_over_and_no_other_has(lines: Any) -> None:
+    clock = Clock()
+    log = PacedLog("strandline", lambda: clock.now_ms / 1000, Room())
+    for begins, ends in ((0, 15), (20, 30), (60, 64)):
+        waiting = Waiting(log, lambda: clock.now_ms / 1000)
+        for at in (begins, begins + 3):
+            clock.now_ms = at * 1000
+            waiting.goes_on("waiting for X")
+        clock.now_ms = ends * 1000
+        waiting.ends("X has answered again")
+    assert lines() == [
+        "waiting for X (for 3 s)",
+        "X has answered again after 15 s",
+        "waiting for X (for 3 s) (1 more such warnings were left out)",
+        "X has answered again after 4 s",
+    ]
