@@ -75,8 +75,13 @@ class StrandlineSource(DataSource):
     def schema(self) -> StructType:
         return SCHEMA if self._left_out is None else LEFT_OUT_SCHEMA
 
+    @sentence_first
     def reader(self, schema: StructType) -> DataSourceReader:
-        return StrandlineReader(self._settings) if self._left_out is None else LeftOutReader(self._left_out)
+        if self._left_out is not None:
+            return LeftOutReader(self._left_out)
+        if self._settings.left_out_to is not None:
+            raise InvalidOption(name="leftOutTo", value=self._settings.left_out_to, wanted="it is for spark.readStream")
+        return StrandlineReader(self._settings)
 
     @sentence_first
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name

@@ -332,3 +332,5 @@ def test_rows_say_of_windows_what_windows_in_python_say_and_are_there_once(
         StrandlineSource({**place, "read": "left"})
     with pytest.raises(InvalidOption, match="leftOutTo is for a stream"):
         StrandlineSource(asked).streamReader(SCHEMA)
+    with pytest.raises(InvalidOption, match=r"leftOutTo .* it is for spark\.readStream"):
+        StrandlineSource({**place, "path": event_log.path, "leftOutTo": str(side)}).reader(SCHEMA)
