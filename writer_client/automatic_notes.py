@@ -18,6 +18,9 @@ NOTE_PERIOD_DEFAULT_MS: Final = 5_000  # between two automatic notes
 NOTE_LAG_DEFAULT_MS: Final = 1_000  # how old an event may be when it is written: automatic notes are this far behind
 
 
+NOT_READ: Final = RuntimeError("the clock was not read yet")  # in place of a time
+
+
 def system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -33,9 +36,9 @@ class AutomaticTime:
     `oldest` is for a program that holds events back, in a buffer or while it is offline. It returns the time of the
     oldest event that the program has and that was not yet passed to `write`, or to a producer: no later time is noted.
     None: nothing is held back. Take an event out of the buffer after the call that writes it, or after `commit`.
-    `lag_ms` is then how old an event may be when it comes into the buffer. `oldest` runs after the clock is read, in
-    any thread, also within `write`, `begin` and `commit`. So it must not wait for a lock that the program holds around
-    such calls, which would never end.
+    `lag_ms` is then how old an event may be when it comes into the buffer. `oldest` runs after the clock is read,
+    in the thread that sends the notes of all writers, so it must not take long. It may take a lock that the program
+    holds around its calls.
 
     `position` is for a writer without a log. It returns a position above everything that this writer has written, in
     the form that `note_time` takes. It runs in another thread after the clock is read, and may wait. While it raises,

@@ -28,6 +28,7 @@ looks at the log again, and forgets what the controller had.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -54,7 +55,7 @@ from strandline.logs import Position
 from strandline.logs.errors import TransactionUnderWay
 from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
-from writer_client.automatic_notes import AutomaticTime
+from writer_client.automatic_notes import NOT_READ, AutomaticTime
 from writer_client.errors import WriterClosed
 from writer_client.lateness import Lateness, Warn
 from writer_client.newest_time import NewestTime
@@ -499,9 +500,11 @@ class Machine:
             self._fresh = {**pending.times, **self._fresh}
             return
         times = pending.times
-        if self.automatic is not None:  # a clock that is behind the floor would be late
+        if self.automatic is not None and self.automatic.oldest is None:  # a clock behind the floor would be late
             floors = self.floors
             times = {key: time for key, time in times.items() if (floor := floors.get(key)) is None or time >= floor}
+        elif self.automatic is not None:  # what is held back below the floor is late, and time waits for the rest
+            times = _greatest(times, {key: floor for key, floor in self._known_floors.items() if key in times})
         if times:
             newest: Mapping[str, int] = {}
             if self._flush_sent == sent:  # else more events may lie below the position
@@ -738,6 +741,11 @@ class Machine:
         self._leaving = True
         return dict(self.last)
 
+    @property
+    def clock_due(self) -> float:
+        """When the clock is to be noted next."""
+        return self._note_at if self._started else math.inf
+
     def active(self, now: float) -> None:
         """The writer writes or notes manually: the wait for going idle begins."""
         self._active_at = now
@@ -790,7 +798,7 @@ class Machine:
         self._missed = False
         if automatic.domain == "event":
             failure = self._note_clock(reading)
-            if failure is not None:  # the next period tries again
+            if failure is not None and failure is not NOT_READ:  # the next period tries again
                 self._set_stuck(failure)
         elif self.count():
             pass  # repeating the last time would go back behind the notes under way; their answer has the clock

@@ -30,7 +30,7 @@ from strandline.logs import Log, Memo, Position, Transaction
 from strandline.logs.errors import NotAcknowledged, TransactionOver, TransactionUnderWay
 from strandline.paced_log import PacedLog, Waiting
 from strandline.wire.streams import NoteAnswer
-from writer_client.automatic_notes import AutomaticTime, GivenPositions, PositionSource
+from writer_client.automatic_notes import NOT_READ, AutomaticTime, GivenPositions, PositionSource
 from writer_client.errors import NoLog, NotDrained, WriterClosed
 from writer_client.lateness import Warn
 from writer_client.machine import (
@@ -105,6 +105,7 @@ class WriterSession:
         self._paced = PacedLog("writer_client")
         self.reports: list[Report] = []
         self.timer: float | None = None  # the background's, until which it waits
+        self._held: int | Exception = NOT_READ  # the clock, or the oldest event that the program holds back
         self._on_report = on_report
         self._works_alone = automatic is not None or idle_after_ms is not None
         self._waiting = Waiting(self._paced)
@@ -160,8 +161,9 @@ class WriterSession:
         """Begins all steps that can begin now, and returns them, when to ask again, and whether the writer has
         unsettled notes. Reads the clock itself."""
         steps: list[Do] = []
+        now = monotonic()
+        self._read_held(now)
         with self.event() as machine:
-            now = monotonic()
             while machine.goal is None:
                 step = decide(machine, now)
                 machine.begin(step)
@@ -176,8 +178,22 @@ class WriterSession:
                         raise AssertionError(f"{step} is a step towards a goal")
             return steps, None, machine.is_unsettled
 
+    def _read_held(self, now: float) -> None:
+        """Reads how far time is free of events that are held back, if that is due. The program's function runs in this
+        thread alone, and outside of the lock: it may take one that the program holds around its calls."""
+        automatic = self.automatic
+        if automatic is not None and automatic.oldest is not None and now >= self.machine.clock_due:
+            try:
+                self._held = automatic.now()
+            except Exception as error:
+                self._held = error
+
     def _now(self) -> int:
         assert self.automatic is not None
+        if self.automatic.oldest is not None:  # an older reading stays true
+            if isinstance(self._held, Exception):
+                raise self._held
+            return self._held
         return self.automatic.now()
 
     def answered(self, answers: Sequence[Answered], clock: int | None) -> bool:

@@ -63,6 +63,46 @@ def test_no_time_beyond_an_event_that_is_held_back_is_noted(controller: Any, mak
         assert mark_after(controller, stream, 1_990).time == 2_990
 
 
+def test_time_waits_at_the_floor_for_a_writer_that_holds_back_what_is_older(
+    controller: Any, make_any: Any, make_writer: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    other = make_writer(stream, "w0")
+    other.note_time(1_000, {"1": 1})
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=Clock(5_000), oldest=lambda: 400)
+    with make_any(stream, log=late_log, automatically_note_time=automatic) as writer:
+        wait_for(lambda: dict(writer.status().noted) == {"": 1_000})
+        other.note_time(2_000, {"1": 2})
+        assert [mark.time for mark in controller.marks(stream)] == [1_000]
+
+
+def test_a_program_may_hold_its_own_lock_around_writes_and_in_the_function_for_what_is_held_back(
+    controller: Any, make_any: Any, late_log: Any
+) -> None:
+    stream, clock, own, buffer = controller.stream(), Clock(1_000), threading.Lock(), [500]
+
+    def oldest() -> int | None:
+        with own:
+            return min(buffer, default=None)
+
+    def work() -> None:
+        for time in (500, 1_500):
+            with own:
+                writer.write([Event(b"%d" % time, segment="0")])
+                buffer.clear()
+            clock.now += 1_000
+            mark_after(controller, stream, clock.now - 1_001)
+
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock, oldest=oldest)
+    with make_any(stream, log=late_log, automatically_note_time=automatic) as writer:
+        assert mark_after(controller, stream, 0).time == 500
+        working = threading.Thread(target=work, daemon=True)
+        working.start()
+        working.join(30)
+        assert not working.is_alive()
+        assert mark_after(controller, stream, 2_999).cut == {"0": 2}
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
