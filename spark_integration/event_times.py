@@ -91,6 +91,9 @@ def with_timestamp(df: DataFrame, event_time: str, unit: Unit | None) -> tuple[D
         if unit is not None:
             raise WrongColumn(column=event_time, found="is of type timestamp", wanted="leave out time_unit")
         return df, name
+    if isinstance(kind, DoubleType | FloatType) and unit is Unit.NANOSECONDS:  # its text has other digits in Java
+        found, wanted = f"is of type {kind.simpleString()}", "nanoseconds of today need a bigint or a decimal"
+        raise WrongColumn(column=event_time, found=found, wanted=wanted)
     time = _timestamp(name, kind, unit)
     if time is None:
         raise WrongColumn(

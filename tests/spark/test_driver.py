@@ -46,6 +46,10 @@ class TestColumns:
         with pytest.raises(WrongColumn, match=found):
             exact_watermark(read(), event_time=column)
 
+    def test_a_double_has_too_few_digits_for_nanoseconds(self, read: Read) -> None:
+        with pytest.raises(WrongColumn, match="is of type double: nanoseconds of today need a bigint or a decimal"):
+            exact_watermark(read().withColumn("ns", functions.lit(1.7e18)), event_time="ns", time_unit="ns")
+
     @pytest.mark.parametrize("name", ["time", "sale.at.time", "at.time"])
     def test_a_nested_event_time_is_refused_with_the_line_that_pulls_it_up(self, read: Read, name: str) -> None:
         nested = read().selectExpr("*", "struct(1 as shop, struct(event_time as time) as at) as sale")
