@@ -500,11 +500,12 @@ class Machine:
             self._fresh = {**pending.times, **self._fresh}
             return
         times = pending.times
-        if self.automatic is not None and self.automatic.oldest is None:  # a clock behind the floor would be late
-            floors = self.floors
-            times = {key: time for key, time in times.items() if (floor := floors.get(key)) is None or time >= floor}
-        elif self.automatic is not None:  # what is held back below the floor is late, and time waits for the rest
-            times = _greatest(times, {key: floor for key, floor in self._known_floors.items() if key in times})
+        if self.automatic is not None:
+            floors = self._known_floors
+            if self.automatic.oldest is None:  # a clock that is behind the floor would be late
+                times = {key: time for key, time in times.items() if time >= floors.get(key, time)}
+            else:  # what is held back below the floor is late, and time waits for the rest
+                times = {key: max(time, floors.get(key, time)) for key, time in times.items()}
         if times:
             newest: Mapping[str, int] = {}
             if self._flush_sent == sent:  # else more events may lie below the position
