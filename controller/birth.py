@@ -27,7 +27,6 @@ from controller.storage.presence import Presence
 from controller.storage.refusals import StoreAway, shown
 from controller.storage.transaction import refusing
 from controller.storage.worker import in_thread
-from controller.streams.loaded_stream import LoadedStream
 from controller.streams.mark_feed import MarkFeed
 from controller.streams.notes import Notes
 from controller.streams.reads import Reads
@@ -62,10 +61,7 @@ async def start_controller(
     freshness = Freshness(store, commits)
 
     # What serves callers.
-    def to_store(loaded: LoadedStream) -> bytes:
-        return status.to_store(loaded)
-
-    streams = Streams(store, commits, clock, freshness, to_store, load_wait_ms=limits.load_wait_ms)
+    streams = Streams(store, commits, clock, freshness, load_wait_ms=limits.load_wait_ms)
     reading = Reads(streams, store, clock)
     indexing = TimeIndexes(streams, store)
     groups = Groups(store, commits, clock, streams, reading, indexing, freshness)

@@ -37,7 +37,9 @@ from strandline.version import __version__
 from strandline.wire.controllers import ControllerReply, ControllersReply
 
 HEARTBEAT_MS: Final = 1_000  # how often the store records that somebody serves it
-STATUS_CHECK_MS: Final = 5_000  # how often streams are looked for whose stored status is old
+LOOK_AROUND_MS: Final = 1_000  # how often the clock is read, and what was counted is written
+RETENTION_MS: Final = 1_000  # how often marks are looked for that are too old
+LET_GO_MS: Final = 10_000  # how often streams that nobody calls leave memory
 AWAITED_MS: Final = 50  # how often marks of other controllers are looked for, while somebody waits for some
 DUE_CHECK_MS: Final = 1_000  # how often streams are looked for that time alone should have changed
 TOKENS_REFRESH_MS: Final = 500  # how often a controller checks for new and revoked tokens
@@ -98,13 +100,12 @@ class Controller:
             self.clock.now()
             self.clock.watched = True
             run += [
-                self._repeat(HEARTBEAT_MS, self._heartbeat),
-                self._repeat(HEARTBEAT_MS, self._read_clock),
-                self._repeat(HEARTBEAT_MS, self.retention.run_due),
-                self._repeat(STATUS_CHECK_MS, streams.renew_statuses),
+                self._repeat(HEARTBEAT_MS, self._beat),  # alone: a late one is time that nobody served
+                self._repeat(LOOK_AROUND_MS, self._look_around),
+                self._repeat(RETENTION_MS, self.retention.run_due),
+                self._repeat(DUE_CHECK_MS, streams.advance_due, 0.5),  # not all controllers at once
+                self._repeat(LET_GO_MS, streams.let_go),
             ]
-            if self.store.is_shared:
-                run.append(self._repeat(DUE_CHECK_MS, streams.advance_due, 0.5))  # not all controllers at once
         self._tasks = [asyncio.create_task(each, name="repeated work") for each in run]
 
     async def controllers(self) -> ControllersReply:
@@ -213,9 +214,8 @@ class Controller:
         await self.streams.timers.all_advanced()
         self.streams.record_held()
         await self.retention.run_due()
-        self.streams.store_statuses()
+        self.streams.store_counts()
         await self.commits.settled()
-        await self.streams.renew_statuses()
 
     async def _beat(self) -> None:
         """Tells the store that somebody serves it, and is there. Raises StoreUnavailable."""
@@ -232,15 +232,9 @@ class Controller:
             except Exception:
                 log.exception("%s failed; the next time tries again", what.__qualname__)
 
-    async def _heartbeat(self) -> None:
-        """Nothing else is in its task: a late beat is time that nobody served."""
+    async def _look_around(self) -> None:
+        """What waits for nobody: reads the clock, which shows whether this process was suspended, and does what is due
+        by it, since a clock that leaps may reach a deadline early."""
+        self.streams.timers.run_due()
         self.streams.record_held()
-        await self._beat()
-        self.streams.store_statuses()
-
-    async def _read_clock(self) -> None:
-        """Reads the clock, which shows whether this process was suspended.
-
-        The heartbeat cannot do that: it waits for the store.
-        """
-        self.streams.timers.run_due()  # a clock that leaps may reach a deadline early
+        self.streams.store_counts()

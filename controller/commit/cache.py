@@ -59,7 +59,14 @@ class Cache(Generic[Kept]):
         found = self.find_loaded(name) or await self.find(name, wait_ms)
         if found is None:
             raise UnknownStream(stream=name) if self._kind is Kind.STREAM else UnknownGroup(group=name)
+        found.used_at = asyncio.get_running_loop().time()
         return found
+
+    def let_go(self, item: Kept) -> None:
+        """Frees the memory of an item, all of which the store has."""
+        if self._commits.under_way(item.subject) is None and self._items.get(item.subject.name) is item:
+            item.discard()
+            del self._items[item.subject.name]
 
     async def find(self, name: str, wait_ms: int | None = None) -> Kept | None:
         """The item, loaded if necessary; None if the store has none. The result is valid until the next `await`.
@@ -122,7 +129,7 @@ class Cache(Generic[Kept]):
         """
         subject = Subject(self._kind, name)
         while True:
-            item = self.find_loaded(name) or await self.get(name)
+            item = await self.get(name)
             if not self._freshness.is_fresh(item, NEARLY_FRESH_S):
                 await self._freshness.compare([subject])  # so that little is left to be taken in under the lock
             with suppress(Cold):

@@ -20,6 +20,7 @@ class Item(ABC):
         self.subject = subject
         self.head = head  # as of when it was last equal to the store
         self.compared_at = -math.inf  # when that was, by the event loop's clock
+        self.used_at = -math.inf  # when somebody has asked for it last, by the same clock
         self.discarded = False  # it is not equal to the store, and never will be: it is loaded again
         self.ending: asyncio.Future[None] | None = None  # set while its deletion is not durable
 

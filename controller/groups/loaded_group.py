@@ -188,7 +188,6 @@ class LoadedGroup(Item):
             clock=self.head.clock,
             wake_at=NEVER,
             journaled=self.journal.written,
-            spans=self.head.spans,
         )
         commit.put_head(self.subject, head)
         return partial(self._publish, head, written)

@@ -1,8 +1,10 @@
-"""The usual time between the marks of one key, learned from the marks themselves. Pure."""
+"""The usual time between the marks of one key, learned from the marks themselves, and how many come a second. Pure."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Self
+
+import msgspec
 
 STILL_LEAST_MS: Final = 5_000  # time that stands still for less than this is never trouble
 
@@ -11,9 +13,10 @@ NEW_STILL_MS: Final = 20_000  # for how long time may stand still before the sec
 STILL_PAUSES: Final = 3  # usual pauses between marks; time that stands still for longer is trouble
 CADENCE_PAUSES: Final = 8  # pauses between marks after which a usual pause is mostly forgotten
 TAUGHT_STILLS: Final = 4  # a pause counts as usual for at most so many times what was too long
+RATE_MS: Final = 60_000  # marks a second are counted over so long, or up to twice as long
 
 
-class Cadence:
+class Cadence(msgspec.Struct, frozen=True, array_like=True):
     """How long time usually stands still between two marks, and how long is too long.
 
     It is an average over time: a pause weighs as much as it lasts, so that a hundred marks in one second do not hide
@@ -23,38 +26,29 @@ class Cadence:
     one, teaches nothing.
     """
 
-    __slots__ = ("_excluded", "_first", "_last", "moving_since", "usual_ms")
+    moving_since: int | None = None  # the first mark after which no pause was too long
+    usual_ms: float | None = None  # not before the second mark
+    counted: tuple[int, int] = (0, 0)  # from this mark on, by its seq and its moment, marks a second are counted,
+    then: tuple[int, int] = (0, 0)  # and after a while from this one on
 
-    def __init__(self) -> None:
-        self.usual_ms: float | None = None  # not before the second mark
-        self.moving_since: int | None = None  # the first mark after which no pause was too long
-        self._first: int | None = None
-        self._last: int | None = None
-        self._excluded: tuple[str, ...] = ()  # by the last mark
-
-    def mark(self, at: int, excluded: tuple[str, ...] = ()) -> None:
-        """Takes the next mark: the moment when it was made, and the writers that it leaves out."""
-        last, self._last = self._last, at
-        before, self._excluded = self._excluded, excluded
+    def after(self, seq: int, at: int, last: int | None, *, teaches: bool = True) -> Self:
+        """The cadence with one more mark, after the `last` one was made at that moment."""
         if last is None:
-            self.moving_since = self._first = at
-            return
+            return type(self)(at, None, (seq, at), (seq, at))
+        counted, then, moving_since, usual = self.counted, self.then, self.moving_since, self.usual_ms
+        if at - then[1] >= RATE_MS:
+            counted, then = then if at - last < RATE_MS else (seq, at), (seq, at)
         pause: float = at - last
-        if pause <= 0:
-            return  # several marks of one moment, or the clock was set back
-        limit = self.still_ms
-        if pause > limit:
-            self.moving_since = at
-            pause = min(pause, TAUGHT_STILLS * limit)
-        if excluded and excluded != before:
-            return
-        usual = self.usual_ms
-        self.usual_ms = pause if usual is None else usual + (pause - usual) * pause / (pause + CADENCE_PAUSES * usual)
-
-    def resume(self, moving_since: int) -> None:
-        """Since when time moves by marks older than those that were taken, if these had no pause."""
-        if self.moving_since is not None and self.moving_since == self._first:
-            self.moving_since = min(moving_since, self.moving_since)
+        if pause > 0:  # else these are several marks of one moment, or the clock was set back
+            limit = self.still_ms
+            if pause > limit:
+                moving_since = at
+                pause = min(pause, TAUGHT_STILLS * limit)
+            if teaches and usual is None:
+                usual = float(pause)
+            elif teaches and usual is not None:
+                usual += (pause - usual) * pause / (pause + CADENCE_PAUSES * usual)
+        return type(self)(moving_since, usual, counted, then)
 
     @property
     def still_ms(self) -> float:
@@ -65,6 +59,10 @@ class Cadence:
     def too_long_ms(self, timeout_ms: int | None) -> int:
         """For how long time may stand still: no longer than writers may be silent, which `timeout_ms` says."""
         return round(self.still_ms if not timeout_ms else max(STILL_LEAST_MS, min(self.still_ms, timeout_ms)))
+
+    def marks_per_second(self, seq: int, at: int, now: int) -> float:
+        """The rate over the last minute or two, up to the newest mark; 0 if that is a minute old."""
+        return 0.0 if now - at >= RATE_MS else (seq - self.counted[0]) * 1000 / max(1, now - self.counted[1])
 
 
 NO_CADENCE: Final = Cadence()  # of a key without a mark

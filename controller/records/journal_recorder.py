@@ -7,14 +7,13 @@ commit changes, so that every controller has the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
-from controller.records.cadence import NO_CADENCE, STILL_LEAST_MS
+from controller.records.cadence import NO_CADENCE, STILL_LEAST_MS, Cadence
 from controller.records.counts import StreamCounts
 from controller.records.journal import HELD, HOLDING, INCOMPLETE, JOURNAL_NAMES, PAUSES, STATES, Journal
+from controller.records.standing import FirstMark, Hold, Spans
 from strandline.core.aggregate import Holder
 from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes, StateChange
@@ -23,56 +22,11 @@ from strandline.core.stream import Stream
 from strandline.core.writer import WriterState
 
 
-class Hold(msgspec.Struct, frozen=True, array_like=True):
-    """A writer holds time back since then: others have noted later times, and no mark was made."""
-
-    writer: str | None  # None: too few have noted
-    state: str
-    time: int | None
-    since: int
-    is_journaled: bool = False  # an entry has that it has begun
-
-
-class FirstMark(msgspec.Struct, frozen=True, array_like=True):
-    """The first of the newest marks that leave out the same writers."""
-
-    seq: int
-    time: int
-    made_at: int
-
-
-class Spans(msgspec.Struct, frozen=True):
-    """What holds since when, by key, as the store has it; `moving` is the first mark after which no pause was too
-    long."""
-
-    held: Mapping[str, Hold] = {}
-    incomplete: Mapping[str, FirstMark] = {}
-    moving: Mapping[str, int] = {}
-
-
-NO_SPANS: Final = Spans()
-_spans = msgspec.json.Decoder(Spans)
-_encoder = msgspec.json.Encoder()
-
-
-def spans_of(text: str) -> Spans:
-    """Stored spans; none if they cannot be read, since nothing but an age depends on them."""
-    try:
-        return _spans.decode(text)
-    except msgspec.MsgspecError:
-        return NO_SPANS
-
-
-def spans_text(spans: Spans) -> str:
-    return _encoder.encode(spans).decode()
-
-
 def recorded(
     spans: Spans,
     changes: Changes,
     stream: Stream,
     chains: Mapping[str, MarkChain],
-    counts: StreamCounts,
     journal: Journal,
 ) -> Spans:
     """Adds the entries for changes to the journal, and returns what holds after them. `chains` end with the last mark
@@ -89,20 +43,19 @@ def recorded(
         journal.tell(STATES, "state", state.at, details)
     if not (changes.marks or changes.writers or changes.stream):
         return spans
-    held, incomplete, moving = dict(spans.held), dict(spans.incomplete), dict(spans.moving)
+    held, incomplete, cadences = dict(spans.held), dict(spans.incomplete), dict(spans.cadences)
     newest = dict[str, Mark]()
     for mark in changes.marks:
         last = newest.get(mark.key)
         if last is None and mark.key in chains:
             last = chains[mark.key].last
         newest[mark.key] = mark
-        _record_pause(mark, last, moving, counts, journal)
+        _record_pause(mark, last, cadences, journal)
         if mark.excluded or mark.key in incomplete:
             _record_incomplete(mark, last, incomplete, journal)
     if held or len(stream.writers) > 1 or stream.config.min_writers > 1:  # a single writer holds nobody back
-        _Holds(held, stream, counts, journal).update(changes)
-    after = Spans(held, incomplete, moving)
-    return spans if after == spans else after
+        _Holds(held, stream, cadences, journal).update(changes)
+    return Spans(held, incomplete, cadences)
 
 
 def count_held(before: Spans, after: Spans, counts: StreamCounts, now: int) -> None:
@@ -120,10 +73,12 @@ def count_held(before: Spans, after: Spans, counts: StreamCounts, now: int) -> N
 class _Holds:
     """Who holds time back, by key."""
 
-    def __init__(self, held: dict[str, Hold], stream: Stream, counts: StreamCounts, journal: Journal) -> None:
+    def __init__(
+        self, held: dict[str, Hold], stream: Stream, cadences: Mapping[str, Cadence], journal: Journal
+    ) -> None:
         self._held = held
         self._stream = stream
-        self._counts = counts
+        self._cadences = cadences
         self._journal = journal
 
     def update(self, changes: Changes) -> None:
@@ -182,23 +137,24 @@ class _Holds:
             self._journal.tell(HELD, "held", now, {**details, "from": span.since, "to": now})
 
     def _is_too_long(self, key: str, span: Hold, now: int) -> bool:
-        return now - span.since >= self._counts.too_long_ms(key, self._stream.config.writer_timeout_ms)
+        cadence = self._cadences.get(key, NO_CADENCE)
+        return now - span.since >= cadence.too_long_ms(self._stream.config.writer_timeout_ms)
 
 
-def _record_pause(
-    mark: Mark, last: Mark | None, moving: dict[str, int], counts: StreamCounts, journal: Journal
-) -> None:
-    """Journals the first mark of a key, and each that comes after too long a pause: time moves since then."""
-    key, at = mark.key, mark.created_at
+def _record_pause(mark: Mark, last: Mark | None, cadences: dict[str, Cadence], journal: Journal) -> None:
+    """Takes a mark into the cadence of its key. Journals the first one, and each after too long a pause: time moves
+    since then."""
+    key, at, cadence = mark.key, mark.created_at, cadences.get(mark.key, NO_CADENCE)
     if last is None:
+        cadences[key] = cadence.after(mark.seq, at, None)
         if mark.seq == 1:
-            moving[key] = at
             journal.tell(PAUSES, "first_mark", at, {"key": key, "to": at})
         return
     pause = at - last.created_at
-    if pause > STILL_LEAST_MS and pause > counts.cadences.get(key, NO_CADENCE).still_ms:
-        moving[key] = at
+    if pause > STILL_LEAST_MS and pause > cadence.still_ms:
         journal.tell(PAUSES, "pause_ended", at, {"key": key, "from": last.created_at, "to": at})
+    teaches = not mark.excluded or mark.excluded == last.excluded
+    cadences[key] = cadence.after(mark.seq, at, last.created_at, teaches=teaches)
 
 
 def _record_incomplete(mark: Mark, last: Mark | None, incomplete: dict[str, FirstMark], journal: Journal) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.core.writer import WriterState
+from controller.records.standing import greatest
+from strandline.core.rest import CALLING
 from strandline.wire.status import State
 
-COUNTING: Final = frozenset({WriterState.JOINED, WriterState.ACTIVE, WriterState.BEHIND})
+COUNTING: Final = frozenset(CALLING)
 
 
 class Facts(NamedTuple):  # one for each key of each stream that is looked at
@@ -102,10 +103,3 @@ def _moving(facts: Facts) -> Condition:
 def _still_ms(since: int, facts: Facts, now: int) -> int:
     """How long time has stood still, without the time in which no writer could be heard."""
     return now - since - facts.away_ms
-
-
-def greatest(one: int | None, other: int | None) -> int | None:
-    """The greater of two times; None for none."""
-    if one is None or (other is not None and other > one):  # written out: it runs for each writer
-        return other
-    return one

@@ -40,7 +40,7 @@ METRICS_STORE_WAIT_MS: Final = 1_000  # how long a scrape waits for the store
 
 _STREAMS_AT_ONCE: Final = 50  # that are looked at before other tasks run
 
-NOTHING_COUNTED: Final = StreamCounts()  # here, of a stream that is not in memory
+NOTHING_COUNTED: Final = StreamCounts()  # here, of a stream that was never in memory
 
 
 class Samples(Collector):
@@ -115,8 +115,7 @@ class Metrics:
     async def _take_streams(self, streams: Iterable[StreamStatus], samples: Samples) -> None:
         room, summed_up = self.keys, 0
         for number, status in enumerate(streams, 1):
-            loaded = self._streams.find_loaded(status.stream)
-            counts = NOTHING_COUNTED if loaded is None else loaded.counts
+            counts = self._streams.counted(status.stream) or NOTHING_COUNTED
             keys = min(len(status.keys), METRICS_KEYS_OF_STREAM + 1)
             is_named = keys <= room
             if is_named:

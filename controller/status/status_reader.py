@@ -1,7 +1,7 @@
 """The one reader of status: of all streams and reader groups, or of one, for pages, commands, metrics and the API.
 
-A stream in memory is read from there, any other one from the row that the store has of its status: none is loaded for
-it. All who ask within a second share an answer, so that its cost does not depend on the number of callers.
+How a stream stands is in memory with it, or in its head in the store: none is loaded for this. All who ask within a
+second share an answer, so that its cost does not depend on the number of callers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Final
 
 from controller.clock import Clock
 from controller.groups.service import Groups
+from controller.records.standing import standing_of
 from controller.status.group_members import GroupDetails, GroupRead, group_members
-from controller.status.memo import MEMO_MS, Memo
+from controller.status.memo import Memo
 from controller.status.overview import (
     GroupsFound,
     Overview,
@@ -26,14 +27,7 @@ from controller.status.overview import (
     reading,
     summarize,
 )
-from controller.status.stream_status import (
-    StreamDetails,
-    by_trouble,
-    status_of,
-    status_of_stored,
-    stored_status,
-    stream_details,
-)
+from controller.status.stream_status import StreamDetails, by_trouble, status_of, stream_details
 from controller.status.writer_status import WriterDetails, writer_details
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
@@ -46,8 +40,7 @@ STATUS_STREAMS: Final = 10_000  # the first by name
 STATUS_GROUPS: Final = 1_000  # the first by name
 STATUS_PAGE_NAMES: Final = 1_000  # read from the store at a time
 
-_TURN_WORK: Final = 1_000  # before other tasks run: of writers that are looked at, or
-_STREAM_WORK: Final = 15  # of streams, each of which takes as long as so many writers
+_TURN_STREAMS: Final = 50  # that are looked at before other tasks run
 
 
 class StatusReader:
@@ -76,31 +69,29 @@ class StatusReader:
 
     async def of_streams(self, names: Iterable[str]) -> StreamsFound:
         """These streams, in this order, without those that do not exist. It does not raise if the store is away."""
-        names, found, unread, work = list(names), list[StreamStatus](), dict[str, str](), 0
+        names, found, unread = list(names), list[StreamStatus](), dict[str, str]()
         with suppress(StoreUnavailable):
             await self._streams.refresh()
         for start in range(0, len(names), STATUS_PAGE_NAMES):
             page = names[start : start + STATUS_PAGE_NAMES]
             others = [each for each in page if self._streams.find_loaded(each) is None]
             try:
-                stored = await self._streams.statuses(others)
+                stored = await self._streams.standings(others)
             except StoreUnavailable as error:
                 stored, unread = {}, unread | dict.fromkeys(others, error.code)
-            for name in page:
+            moment = self._clock.moment()
+            for number, name in enumerate(page, 1):
                 loaded = self._streams.find_loaded(name)
                 if loaded is not None:
-                    found.append(self._status(loaded))
-                    work += len(loaded.stream.writers)
+                    found.append(status_of(name, loaded.standing, moment))
                 elif name in self._streams.damaged:
                     unread[name] = StoreCorrupt.code
                 elif name in stored:
                     try:
-                        found.append(status_of_stored(stored[name], *self._clock.moment()))
-                    except ValueError:
-                        unread[name] = StoreCorrupt.code
-                work += _STREAM_WORK
-                if work >= _TURN_WORK:
-                    work = 0
+                        found.append(status_of(name, standing_of(name, stored[name]), moment))
+                    except StoreCorrupt as error:
+                        unread[name] = error.code
+                if number % _TURN_STREAMS == 0:
                     await asyncio.sleep(0)
         return StreamsFound(streams=tuple(found), unread=unread)
 
@@ -113,15 +104,11 @@ class StatusReader:
         """A stream as it is now, for callers that have to see their own change. Raises UnknownStream and
         StoreUnavailable."""
         loaded = await self._streams.get(name)
-        return loaded, status_of(loaded, self._clock.now())
+        return loaded, self._status(loaded)
 
     async def of_writer(self, stream: str, writer: str) -> WriterDetails:
         """A writer as it is now. Raises UnknownStream, UnknownWriter and StoreUnavailable."""
         return writer_details(await self._streams.get(stream), writer, self._clock.now())
-
-    def to_store(self, loaded: LoadedStream) -> bytes:
-        """What the store is to have of the status of a stream, as JSON."""
-        return stored_status(loaded, *self._clock.moment())
 
     # -- groups --------------------------------------------------------------------------------------------------
 
@@ -164,8 +151,6 @@ class StatusReader:
     def forget(self) -> None:
         """Makes each answer anew that is asked for next."""
         self.memo.forget()
-        for loaded in self._streams.in_memory():
-            loaded.shown = None
 
     # -- what is shared ------------------------------------------------------------------------------------------
 
@@ -195,10 +180,7 @@ class StatusReader:
         return await self.of_streams(names)
 
     def _status(self, loaded: LoadedStream) -> StreamStatus:
-        now = self._clock.now()
-        if loaded.shown is None or now - loaded.shown.seen_at >= MEMO_MS:
-            loaded.shown = status_of(loaded, now)
-        return loaded.shown
+        return status_of(loaded.name, loaded.standing, self._clock.moment())
 
     async def _details(self, name: str) -> StreamDetails:
         status = self._status(await self._streams.get(name))

@@ -33,7 +33,7 @@ class WriterNote(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterDetails:
-    """A writer as it was at `seen_at`, by the clock. Late notes and refusals are counted as in WriterStatus.
+    """A writer as it was at `seen_at`, by the clock.
 
     `counts`: marks wait for it; a closed, excluded or timed-out writer does not count. `times_out_in_ms` is None where
     the stream has no timeout. Notes are newest first. `last_entry` is as in StreamDetails.
@@ -48,8 +48,6 @@ class WriterDetails:
     excluded: bool
     counts: bool
     times_out_in_ms: int | None
-    late: int
-    refused: int
     position: Cut
     keys: tuple[WriterKey, ...]
     notes: tuple[WriterNote, ...]
@@ -84,8 +82,6 @@ def writer_details(loaded: LoadedStream, name: str, now: int) -> WriterDetails:
         excluded=excluded,
         counts=not writer.closed and not excluded and not writer.lost,
         times_out_in_ms=None if timeout_ms is None else max(0, timeout_ms - stream.silent_ms(writer, now)),
-        late=loaded.counts.late_by_writer[name],
-        refused=loaded.counts.refused_by_writer[name],
         position=writer.position,
         keys=tuple(keys),
         notes=tuple(sorted(notes, key=lambda each: each.time, reverse=True)),

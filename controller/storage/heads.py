@@ -3,7 +3,8 @@
     version, stamp     rises with each commit, and a random number of that commit
     structure          one more when a cache cannot follow by the log and the marks: then it is loaded whole
     clock, wake_at     the time of a stream, and a moment before which time alone does not change it
-    journaled, spans   the newest entry of its journal, and what holds since when
+    journaled          the newest entry of its journal
+    standing           what lists show of a stream (`records/standing.py`); whoever compares or locks heads reads none
 
 Each commit adds to the log of a stream, with the version as the seq of the last row, and its stamp. So a cache that
 compares the row of its own version notices that it is on another history: a fail-over or a restore lost commits, and
@@ -40,7 +41,6 @@ class Head(NamedTuple):
     clock: int
     wake_at: int
     journaled: int
-    spans: str
     restored_at: int | None  # set by a restore, until the next commit
 
     def differs(self, stored: Head | None) -> bool:
@@ -52,9 +52,7 @@ class Head(NamedTuple):
         same = self.identity == stored.identity and self.structure == stored.structure
         return same and self.version < stored.version and stored.restored_at is None
 
-    def next(
-        self, version: int, stamp: int, *, structural: bool, clock: int, wake_at: int, journaled: int, spans: str
-    ) -> Self:
+    def next(self, version: int, stamp: int, *, structural: bool, clock: int, wake_at: int, journaled: int) -> Self:
         """The head after a commit."""
         return self._replace(
             version=version,
@@ -63,22 +61,21 @@ class Head(NamedTuple):
             clock=clock,
             wake_at=wake_at,
             journaled=journaled,
-            spans=spans,
             restored_at=None,
         )
 
 
 def new_head(identity: str, now: int) -> Head:
     """The head of something that is not stored yet."""
-    return Head(identity, 0, 0, 0, now, NEVER, 0, "{}", None)
+    return Head(identity, 0, 0, 0, now, NEVER, 0, None)
 
 
 def new_stamp() -> int:
     return secrets.randbits(62)
 
 
-def head_values(subject: Subject, head: Head) -> Values:
-    return {"kind": subject.kind.value, "name": subject.name, **head._asdict()}
+def head_values(subject: Subject, head: Head, standing: str) -> Values:
+    return {"kind": subject.kind.value, "name": subject.name, **head._asdict(), "standing": standing}
 
 
 _head = schema.head.c
@@ -159,6 +156,19 @@ class DueStream(NamedTuple):
 
 
 BEFORE_ALL: Final = DueStream(-NEVER, "")
+
+
+@cache
+def _standings(database: str) -> Select[Any]:
+    query = select(_head.name, _head.standing).where(_head.kind == Kind.STREAM.value)
+    return query.where(KINDS[database].among(_head.name, "names"))
+
+
+def standings(connection: Connection, names: Iterable[str]) -> dict[str, str]:
+    """How those of these streams stand that exist, as it is stored."""
+    with connection.begin():
+        rows = connection.execute(_standings(connection.dialect.name), {"names": to_json(list(names))})
+        return {row.name: row.standing for row in rows}
 
 
 def due_streams(connection: Connection, before: int, after: DueStream = BEFORE_ALL) -> list[DueStream]:

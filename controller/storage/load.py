@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, and_, bindparam, func, select
 
 from controller.storage import schema
 from controller.storage.heads import Head, head_of
@@ -26,15 +26,13 @@ from controller.storage.rows import (
     rows_of,
     segment_of,
 )
-from controller.storage.stream_status import StoredCounts, counts_of
 from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
 from controller.storage.writer_states import StoredLog, writer_steps
 from strandline.core.aggregate import Remainder
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig
-from strandline.core.cut import NOTHING, Cut
-from strandline.core.mark import Mark
+from strandline.core.cut import Cut
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
@@ -46,10 +44,10 @@ MARK_ITEMS: Final = 8  # the work of loading a mark
 QUERY_ITEMS: Final = 32  # the work of running a query
 
 # Built once: building a query costs more than running it.
-_of_counts = schema.stream_status.c
+_head = schema.head.c
 _STREAM: Final = (
-    select(schema.stream, _of_counts.counts)
-    .outerjoin(schema.stream_status, _of_counts.stream == schema.stream.c.name)
+    select(schema.stream, _head.standing)
+    .outerjoin(schema.head, and_(_head.kind == Kind.STREAM.value, _head.name == schema.stream.c.name))
     .where(schema.stream.c.name == bindparam("stream"))
 )
 _segment = schema.segment.c
@@ -87,11 +85,10 @@ class StoredStream:
     origin: StreamOrigin
     head: Head
     chains: dict[str, MarkChain]
-    heads: dict[str, list[Mark]]  # the same marks without their cuts
     first_seqs: dict[str, int]
     places: dict[str, int]  # of the segments; a dropped one leaves a gap
     noted_at: dict[str, int]  # when each segment was last noted, if that was stored
-    counts: StoredCounts
+    standing: str
     log: StoredLog
 
 
@@ -143,7 +140,7 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
         return None
     found = decoded(schema.stream, row, stream_of)
     step = Step()
-    chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
+    chains, first_seqs = yield from _newest_marks(connection, name, step)
     last_marks = [chain.last for chain in chains.values() if chain.last is not None]
     graph, places, noted_at = yield from _segments(connection, name, row.open, step)
     stored = yield from writer_steps(connection, name)
@@ -162,7 +159,7 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
         unserved=unserved,
     )
     last_times = {mark.key: mark.time for mark in last_marks}
-    for writer in stored.writers.values():
+    for writer in sorted(stored.writers.values(), key=lambda each: each.heard_at):  # as the stream keeps them by state
         _forget_passed(writer, last_times)
         stream.restore_writer(writer)
         if step.did(1 + len(writer.key_states)):
@@ -172,11 +169,10 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
         origin=StreamOrigin(head.identity, row.created_at, found.original),
         head=head,
         chains=chains,
-        heads=heads,
         first_seqs=first_seqs,
         places=places,
         noted_at=noted_at,
-        counts=counts_of(row.counts),
+        standing=row.standing,
         log=stored.log,
     )
 
@@ -208,16 +204,14 @@ def _forget_passed(writer: StreamWriter, last_times: dict[str, int]) -> None:
             key_state.drop_passed(last_times[key])
 
 
-def _newest_marks(
-    connection: Connection, name: str, step: Step
-) -> Steps[tuple[dict[str, MarkChain], dict[str, list[Mark]], dict[str, int]]]:
-    """By key: the newest marks, the same without their cuts, and the seq of the oldest stored mark."""
-    chains, heads, first_seqs = dict[str, MarkChain](), dict[str, list[Mark]](), dict[str, int]()
+def _newest_marks(connection: Connection, name: str, step: Step) -> Steps[tuple[dict[str, MarkChain], dict[str, int]]]:
+    """By key: the newest marks, and the seq of the oldest stored mark."""
+    chains, first_seqs = dict[str, MarkChain](), dict[str, int]()
     for key, first, last in connection.execute(_KEYS, {"stream": name}).all():
         of_key, before = {"stream": name, "key": key}, max(first, last - LOADED_MARKS + 1) - 1
         chain = chains[key] = MarkChain()
         made = MarkRows(connection, name, key)
-        heads[key], first_seqs[key] = [], first
+        first_seqs[key] = first
         for rows in pages(connection, _NEWEST, of_key, before, "seq", lambda row: len(row.cut)):
             for row in rows:
                 mark = made.mark(row)
@@ -225,7 +219,6 @@ def _newest_marks(
                     chain.append(mark)
                 except ValueError as error:
                     raise corrupt(schema.mark, dict(row._mapping), str(error)) from error
-                heads[key].append(replace(mark, cut=NOTHING))
                 if step.did(MARK_ITEMS + len(row.cut) // ITEM_CHARACTERS):
                     yield
         if chain.last is None:
@@ -234,7 +227,7 @@ def _newest_marks(
             raise missing_mark(name, key, before + 1)
         if step.did(2 * QUERY_ITEMS):
             yield
-    return chains, heads, first_seqs
+    return chains, first_seqs
 
 
 def _segments(

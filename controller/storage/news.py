@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, and_, func, select
 
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_of_rows
@@ -17,7 +17,6 @@ from controller.storage.kinds import KINDS, kind_of
 from controller.storage.load import StreamRow, epochs_before, stream_of
 from controller.storage.marks import MarksSince, marks_since, since_of
 from controller.storage.rows import AnyRow, Query, to_json
-from controller.storage.stream_status import StoredCounts, counts_of
 from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import decoded
 from controller.storage.writer_states import StoredChange, changes_since, log_of
@@ -45,7 +44,7 @@ class StreamNews:
     since: MarksSince
     epochs: int
     row: StreamRow
-    counts: StoredCounts
+    standing: str
 
 
 @dataclass(slots=True)
@@ -115,15 +114,15 @@ def was_committed(connection: Connection, versions: Mapping[Subject, int], stamp
     return None  # a group has no log, and what was deleted has no head
 
 
-_counts, _change = schema.stream_status.c, schema.writer_change.c
+_head, _change = schema.head.c, schema.writer_change.c
 
 
 @cache  # building a statement costs more than running it
 def _rows_of(database: str) -> Select[Any]:
-    """Selects the rows of streams with their counts, and the seq of the oldest row that the log of each still has."""
+    """Selects the rows of streams with how they stand, and the seq of the oldest row that the log of each still has."""
     first_seq = select(func.min(_change.seq)).where(_change.stream == schema.stream.c.name).scalar_subquery()
-    query = select(schema.stream, _counts.counts, first_seq.label("first_seq"))
-    query = query.outerjoin(schema.stream_status, _counts.stream == schema.stream.c.name)
+    query = select(schema.stream, _head.standing, first_seq.label("first_seq"))
+    query = query.join(schema.head, and_(_head.kind == Kind.STREAM.value, _head.name == schema.stream.c.name))
     return query.where(KINDS[database].among(schema.stream.c.name, "names"))
 
 
@@ -188,7 +187,7 @@ def _decoded(found: Found, behind: Mapping[str, Known], rows: Sequence[Sequence[
                 since=since_of(marks[name]),
                 epochs=row.epochs,
                 row=decoded(schema.stream, row, stream_of),
-                counts=counts_of(row.counts),
+                standing=row.standing,
             )
         except StoreCorrupt:  # the next load raises it, for its own callers
             found.outdated.add(subject)

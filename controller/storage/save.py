@@ -51,10 +51,10 @@ class Commit:
         """Whether nothing is read to write it, and nothing is gone after it."""
         return not (self.dropped or self.deleted)
 
-    def put_head(self, subject: Subject, head: Head) -> None:
-        """Writes the head that a stream or a group has with this commit."""
+    def put_head(self, subject: Subject, head: Head, standing: str = "") -> None:
+        """Writes the head that a stream or a group has with this commit, and how a stream stands."""
         self.versions[subject] = head.version
-        self.put.setdefault(schema.head, []).append(head_values(subject, head))
+        self.put.setdefault(schema.head, []).append(head_values(subject, head, standing))
 
     def remove(self, table: Table, key: Values) -> None:
         """Removes the rows with these values: a primary key, or the first columns of one."""

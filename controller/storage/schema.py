@@ -61,7 +61,7 @@ service = Table(
 
 NOT_SERVED: Final = {"id": 1, "served_until": 0, "unserved_ms": 0}  # the row of a new store
 
-# One row for each stream and reader group, see `heads.py`. It changes with each commit, so it is narrow.
+# One row for each stream and reader group, see `heads.py`. It changes with each commit.
 head = Table(
     "head",
     metadata,
@@ -74,7 +74,7 @@ head = Table(
     Column("clock", BigInteger, nullable=False),
     Column("wake_at", BigInteger, nullable=False),  # time alone changes nothing before it
     Column("journaled", BigInteger, nullable=False),  # the seq of the newest entry of its journal
-    Column("spans", Text, nullable=False),
+    Column("standing", Text, nullable=False),  # of a stream; no mark, window or group depends on it
     Column("restored_at", BigInteger),
     Index("ix_head_wake_at", "wake_at"),  # without the kind, by which nothing is to be looked up
 )
@@ -115,18 +115,6 @@ segment = Table(
     Column("final_offset", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     Column("last_noted_at", BigInteger),  # to within a minute, exact after an orderly stop
-)
-
-# What was counted of a stream since it was made, and its status, with the version of the stream that it shows: mostly
-# one of the last second. No mark, window or group depends on it.
-stream_status = Table(
-    "stream_status",
-    metadata,
-    _of_stream(),
-    Column("version", BigInteger, nullable=False),
-    Column("counts", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 # The whole state of a writer, up to row `through` of the log.

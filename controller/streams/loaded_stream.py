@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,17 @@ from controller.commit.item import Item
 from controller.commit.writer_log import WriterLog
 from controller.records.counts import StreamCounts
 from controller.records.journal import AdminAction, Journal, WrittenEntry, log_entries
-from controller.records.journal_recorder import NO_SPANS, Spans, count_held, recorded, spans_of, spans_text
+from controller.records.journal_recorder import count_held, recorded
+from controller.records.standing import (
+    NO_SPANS,
+    NO_STANDING,
+    NOTHING_COUNTED,
+    Standing,
+    Totals,
+    next_standing,
+    standing_of,
+    standing_text,
+)
 from controller.storage import schema
 from controller.storage.heads import NEVER, Head, new_head
 from controller.storage.journal import JOURNAL_OF_STREAM
@@ -22,7 +31,6 @@ from controller.storage.load import StoredStream
 from controller.storage.news import Found, Known
 from controller.storage.rows import StreamOrigin, excluded_values, mark_values, segment_values, stream_values
 from controller.storage.save import Commit
-from controller.storage.stream_status import NOTHING_COUNTED, StoredCounts, Totals, status_values
 from controller.storage.subjects import Kind, Subject
 from controller.storage.writer_states import StoredLog, changed_writers
 from strandline.core.chain import MarkChain
@@ -30,14 +38,11 @@ from strandline.core.changes import Changes, Missed, StreamFacts
 from strandline.core.mark import Mark
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
-from strandline.errors import StreamRecreated
-from strandline.wire.status import StreamStatus
+from strandline.errors import StoreCorrupt, StreamRecreated
 
 RECENT_MARKS: Final = 512  # of each key, in memory; older ones are read from the store
 RECENT_OFFSETS: Final = 4_194_304  # in these marks: of a stream with more than 8 192 segments there are fewer
 NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at` a crash may lose
-STATUS_MS: Final = 1_000  # how old the stored status of a stream may be
-STATUS_PART: Final = 100  # finding out and storing it takes at most this part of the time
 
 
 class LoadedStream(Item):
@@ -53,11 +58,11 @@ class LoadedStream(Item):
         origin: StreamOrigin,
         *,
         watch: Callable[[LoadedStream], None],
-        status: Callable[[LoadedStream], bytes],
         head: Head | None = None,
+        standing: str | None = None,
         counts: StreamCounts | None = None,
     ) -> None:
-        """`head` is the stored one; None for a new stream. `status` finds out what lists show of it, as JSON.
+        """`head` and `standing` are the stored ones; None for a new stream.
 
         `watch` is called whenever changes were added to a commit or taken in, since the `deadline` may have changed.
         """
@@ -77,20 +82,16 @@ class LoadedStream(Item):
         self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to keep
         self._earlier: Changes | None = None  # the changes up to the last drop of a segment, and the like
         self._watch = watch
-        self._status = status
-        self.shown: StreamStatus | None = None  # the status of a moment ago, which all who ask share
-        self.has_old_status = False  # the store has an older one than that which it has with the last commit
-        self._status_due_at = 0  # when the next commit stores it
         self.waits_to_write = False  # a call waits that writes what was prepared outside of a step
         self.log = WriterLog(stream.name, StoredLog())
         self._places: dict[str, int] = {}
         self._listeners: dict[str, asyncio.Future[None]] = {}
-        self.spans = NO_SPANS  # what holds since when, by key
         self.counts.loaded()
         self._settling = False
+        self.standing = NO_STANDING  # as the store has it
+        self._take_standing(self._anew() if standing is None else self._read(standing))
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
         self._noted_stored: set[str] = set()  # segments of which the store has a `last_noted_at`
-        self._stored_counts = NOTHING_COUNTED
         # By key, whom the last mark leaves out, and since which mark; after a mark that was not made here, the next one
         # writes it again.
         self._excluded: dict[str, tuple[int, tuple[str, ...]]] = {}
@@ -100,24 +101,15 @@ class LoadedStream(Item):
         cls,
         stored: StoredStream,
         watch: Callable[[LoadedStream], None],
-        status: Callable[[LoadedStream], bytes],
         counts: StreamCounts | None = None,
     ) -> LoadedStream:
-        loaded = cls(stored.stream, stored.origin, watch=watch, status=status, head=stored.head, counts=counts)
-        spans = spans_of(stored.head.spans)
-        for key, marks in stored.heads.items():
-            if key not in loaded.counts.made_at:
-                loaded.counts.made(key, marks)
-                if key in spans.moving:
-                    loaded.counts.cadences[key].resume(spans.moving[key])
-        loaded.counts.resume(stored.counts)
-        loaded._stored_counts = stored.counts
+        head, standing = stored.head, stored.standing
+        loaded = cls(stored.stream, stored.origin, watch=watch, head=head, standing=standing, counts=counts)
         loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
         loaded._newest_seqs = {key: chain.last_seq for key, chain in stored.chains.items()}
         loaded.log = WriterLog(loaded.name, stored.log)
         loaded._places = stored.places
         loaded.noted_at, loaded._noted_stored = stored.noted_at, set(stored.noted_at)
-        loaded._take_spans(spans)
         return loaded
 
     def check_identity(self, identity: str | None) -> None:
@@ -127,12 +119,12 @@ class LoadedStream(Item):
 
     def held_since(self, key: str) -> int | None:
         """Since when a writer has held time back in a key, if that is known."""
-        held = self.spans.held.get(key)
+        held = self.standing.spans.held.get(key)
         return None if held is None else held.since
 
     def incomplete_since(self, key: str) -> int | None:
         """Since when a key's marks have left out the writers that they leave out now, if that is known."""
-        first = self.spans.incomplete.get(key)
+        first = self.standing.spans.incomplete.get(key)
         return None if first is None else first.made_at
 
     def drop_segment(self, segment: str, now: int) -> None:
@@ -172,22 +164,32 @@ class LoadedStream(Item):
         self.log.adopt(news.changes, news.first_seq)
         self.head = news.head
         self.journal.written = news.head.journaled
-        if news.counts != self._stored_counts:  # they are written once in a while
-            self.counts.resume(news.counts)
-            self._stored_counts = news.counts
         for key, seq in news.since.first_seqs.items():
             self._prune(key, seq)
         self._add_marks(news.since.marks)
         for mark in news.since.marks:
             self._excluded.pop(mark.key, None)  # retention may remove the row that marks before these refer to
-        self._take_spans(spans_of(news.head.spans))
+        self._take_standing(self._read(news.standing))
         self.find_deadline()
         self._watch(self)
         return True
 
-    def _take_spans(self, spans: Spans) -> None:
-        count_held(self.spans, spans, self.counts, self.stream.clock)
-        self.spans = spans
+    def _anew(self) -> Standing:
+        """How it stands as far as the rest of it tells."""
+        stream, everybody = self.stream, Changes(writers=set(self.stream.writers))
+        served = stream.served(stream.clock)
+        return next_standing(NO_STANDING, stream, self.origin, everybody, NO_SPANS, NOTHING_COUNTED, served)
+
+    def _read(self, text: str) -> Standing:
+        """A stored standing. One that cannot be read makes nothing else unreadable."""
+        try:
+            return standing_of(self.name, text)
+        except StoreCorrupt:
+            return self._anew()
+
+    def _take_standing(self, standing: Standing) -> None:
+        count_held(self.standing.spans, standing.spans, self.counts, self.stream.clock)
+        self.standing = standing
 
     def begin_anew(self, restored_at: int) -> None:
         """Fences all writers after the store was restored to an earlier moment.
@@ -228,11 +230,9 @@ class LoadedStream(Item):
         for mark in changes.marks:
             commit.add_row(schema.mark, mark_values(self.name, mark, self._write_excluded(mark, commit)))
         version = self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
-        spans = recorded(self.spans, changes, self.stream, self.chains, self.counts, self.journal)
-        has_new_spans = spans is not self.spans
-        if has_new_spans:
-            self._take_spans(spans)
-        counted = self._write_status(commit)
+        spans = recorded(self.standing.spans, changes, self.stream, self.chains, self.journal)
+        counted, served = self.counts.unstored, self.stream.served(self.stream.clock)
+        standing = next_standing(self.standing, self.stream, self.origin, changes, spans, counted, served)
         self._settling = False
         written = self.journal.write(self.name, commit)
         pruned = {key: seq for key, seq in self._pruned.items() if seq > self.oldest_seqs[key]}
@@ -247,11 +247,10 @@ class LoadedStream(Item):
             clock=self.stream.clock,
             wake_at=self._wake_at(),
             journaled=self.journal.written,
-            spans=spans_text(spans) if has_new_spans else self.head.spans,
         )
-        commit.put_head(self.subject, head)
+        commit.put_head(self.subject, head, standing_text(standing))
         self._watch(self)
-        return partial(self._publish, head, changes, pruned, written, counted, self.stream.sealed)
+        return partial(self._publish, head, standing, changes, pruned, written, counted)
 
     @property
     def moves_wake(self) -> bool:
@@ -301,18 +300,6 @@ class LoadedStream(Item):
         self._excluded[mark.key] = since, mark.excluded
         return since
 
-    def _write_status(self, commit: Commit) -> tuple[Totals, StoredCounts] | None:
-        """Once in a while: what was counted here, and what the store has with that."""
-        now = self.stream.clock
-        self.has_old_status = now < self._status_due_at and not self._settling
-        if self.has_old_status:
-            return None
-        began, counts = time.thread_time(), self.counts.stored()
-        commit.put_row(schema.stream_status, status_values(self.name, self.log.seq, counts, self._status(self)))
-        took_ms = round((time.thread_time() - began) * 1000)
-        self._status_due_at = now + max(STATUS_MS, STATUS_PART * took_ms)
-        return self.counts.own(), counts
-
     def _place(self, segments: Iterable[Segment]) -> None:
         new = {segment.id for segment in segments if segment.id not in self._places}
         if new:
@@ -324,19 +311,8 @@ class LoadedStream(Item):
     def settle(self) -> bool:
         """Makes the next commit write everything that may otherwise be written later. Returns whether there is any."""
         noted = any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
-        self._settling = noted or self.has_old_status or self.counts.stored() != self._stored_counts
+        self._settling = noted or self.counts.unstored != NOTHING_COUNTED
         return self._settling
-
-    def store_status(self, now: int) -> bool:
-        """Makes the next commit store its status, if the store has an older one and that is due. Returns whether so."""
-        if not self.has_old_status or now < self._status_due_at:
-            return False
-        self.renew_status()
-        return True
-
-    def renew_status(self) -> None:
-        """Makes the next commit store its status."""
-        self._status_due_at = 0
 
     # -- to readers ----------------------------------------------------------------------------------------------
 
@@ -348,19 +324,18 @@ class LoadedStream(Item):
     def _publish(
         self,
         head: Head,
+        standing: Standing,
         changes: Changes,
         pruned: dict[str, int],
         written: list[WrittenEntry],
-        counted: tuple[Totals, StoredCounts] | None,
-        sealed: bool,
+        counted: Totals,
     ) -> None:
         """Publishes marks that are durable now, and wakes the readers that wait for them."""
         self.head = head
         if written:
             log_entries("stream", self.name, written)
-        if counted is not None:
-            self._stored_counts = counted[1]
-            self.counts.wrote(*counted)
+        self._take_standing(standing)
+        self.counts.stored(counted)
         for segment in changes.dropped:
             for each in self.chains.values():
                 each.drop_segment(segment)
@@ -371,8 +346,8 @@ class LoadedStream(Item):
                 self.counts.incomplete_marks[mark.key] += 1
         if changes.marks:
             self._add_marks(changes.marks)
-        self.sealed = sealed
-        if sealed:
+        self.sealed = standing.sealed
+        if self.sealed:
             self.release_readers()  # no further mark will come
 
     def _prune(self, key: str, seq: int) -> None:
@@ -394,11 +369,16 @@ class LoadedStream(Item):
                 self.oldest_seqs[mark.key] = mark.seq
             chain.append(mark)
             self._newest_seqs[mark.key] = mark.seq
-            self.counts.made(mark.key, (mark,))
             most = min(RECENT_MARKS, RECENT_OFFSETS // max(1, len(mark.cut)))
             if len(chain) > 2 * most:
                 chain.prune_before_seq(chain.last_seq - most + 1)
             self._wake(mark.key)
+
+    @property
+    def has_old_marks(self) -> bool:
+        """Whether marks will be too old to be kept."""
+        is_bounded = self.stream.config.mark_retention_ms is not None
+        return is_bounded and any(self.oldest_seqs[key] < chain.last_seq for key, chain in self.chains.items())
 
     @property
     def is_awaited(self) -> bool:

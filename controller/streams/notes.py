@@ -225,7 +225,7 @@ def _take(
     locked.change(loaded)
     loaded.counts.notes += 1
     if answer.late:
-        loaded.counts.late(note.writer)
+        loaded.counts.late_notes += 1
     for segment in note.position:
         loaded.noted_at[segment] = locked.now
     return answer

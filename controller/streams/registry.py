@@ -18,10 +18,10 @@ from controller.limits import DEFAULT_LIMITS
 from controller.records.counts import StreamCounts
 from controller.records.journal import REGISTRATIONS, AdminAction, record_refused
 from controller.records.operator_log import log_event
-from controller.storage.heads import due_streams
+from controller.records.standing import NOTHING_COUNTED
+from controller.storage.heads import due_streams, standings
 from controller.storage.load import missing_mark, stream_names
 from controller.storage.rows import StreamOrigin
-from controller.storage.stream_status import outdated_statuses, stored_statuses
 from controller.storage.subjects import Kind
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.loading import Loading
@@ -43,7 +43,9 @@ from strandline.wire.streams import MarksPage, marks_page, settings_by_name
 
 EXACT_MS: Final = 1_000  # a deadline further ahead may be too early: its stream is then woken for nothing
 REST_MARGIN_MS: Final = 3_000  # from a commit that ends a stream's rest until no other controller shows it at rest
-STATUS_LATE_MS: Final = 3_000  # from a commit until other controllers store the status that it left old
+KEPT_S: Final = 600.0  # in memory after the last call
+KEPT_DUE_MS: Final = 60_000  # a stream stays in memory if time changes it within so long
+DAMAGED_ASIDE_S: Final = 60.0  # until a stream that cannot be read is tried again, if nobody calls it
 WORKED_TOGETHER: Final = 32  # streams that nobody calls, in a commit
 DUE_LATE_MS: Final = 500  # from a moment at which time changes a stream until controllers that do not have it look
 
@@ -57,7 +59,6 @@ class Streams:
         commits: CommitLoop,
         clock: Clock,
         freshness: Freshness,
-        status: Callable[[LoadedStream], bytes],
         *,
         load_wait_ms: int = DEFAULT_LIMITS.load_wait_ms,
     ) -> None:
@@ -65,7 +66,6 @@ class Streams:
         self._commits = commits
         self._clock = clock
         self._freshness = freshness
-        self._status = status
         self._rest_margin_ms = REST_MARGIN_MS if store.is_shared else 0
         self.cache: Cache[LoadedStream] = Cache(Kind.STREAM, self._load, commits, freshness, load_wait_ms)
         # The stream if it is in memory; never waits. For the hot path.
@@ -74,8 +74,7 @@ class Streams:
         self.timers = Timers(clock, lambda name: self.cache.change_soon(name, _advance))
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, StreamCounts] = {}  # by name, kept while a stream is loaded again
-        self.damaged: set[str] = set()  # whose rows could not be read
-        self._statuses_compared = ""  # the name up to which they were
+        self.damaged: dict[str, float] = {}  # streams whose rows could not be read, and when that was tried last
 
     # -- finding -------------------------------------------------------------------------------------------------
 
@@ -103,9 +102,9 @@ class Streams:
         """The names of durable streams that follow `after`, in order."""
         return await self._store.read(stream_names, after, limit)
 
-    async def statuses(self, names: Sequence[str]) -> Mapping[str, str]:
-        """What the store has of the status of these streams, as JSON."""
-        return await self._store.read(stored_statuses, names) if names else {}
+    async def standings(self, names: Sequence[str]) -> Mapping[str, str]:
+        """How those of these streams stand that exist, as the store has it."""
+        return await self._store.read(standings, names) if names else {}
 
     def record_held(self) -> None:
         """Logs each writer that has held time back for too long, once."""
@@ -118,7 +117,8 @@ class Streams:
             for key, held in present.items():
                 if loaded is None or held.logged:
                     continue
-                if now - held.since < counts.too_long_ms(key, loaded.stream.config.writer_timeout_ms):
+                cadence = loaded.standing.spans.cadence(key)
+                if now - held.since < cadence.too_long_ms(loaded.stream.config.writer_timeout_ms):
                     continue
                 held.logged = True
                 holder = loaded.stream.held_by(key, now)
@@ -137,6 +137,10 @@ class Streams:
     def in_memory(self) -> list[LoadedStream]:
         """All loaded streams, in no order."""
         return self.cache.items()
+
+    def counted(self, name: str) -> StreamCounts | None:
+        """What this controller has counted of a stream, which need not be in memory any more."""
+        return self._counts.get(name)
 
     def _counts_of(self, name: str) -> StreamCounts:
         found = self._counts.get(name)
@@ -161,11 +165,11 @@ class Streams:
             if stored is None:
                 return None
             with self._store.made_of_rows(stream=name):
-                loaded = LoadedStream.loaded(stored, self.timers.watch, self._status, self._counts_of(name))
+                loaded = LoadedStream.loaded(stored, self.timers.watch, self._counts_of(name))
         except StoreCorrupt:
-            self.damaged.add(name)
+            self.damaged[name] = began
             raise
-        self.damaged.discard(name)
+        self.damaged.pop(name, None)
         loaded.compared_at = began
         loaded.stream.rest_margin_ms = self._rest_margin_ms
         loaded.find_deadline()
@@ -173,12 +177,27 @@ class Streams:
         return loaded
 
     async def advance_due(self) -> None:
-        """Does what time alone has brought about in streams that nobody calls, and that no controller has in memory."""
-        before = self._clock.now() - DUE_LATE_MS
+        """Does what time alone has brought about in streams that no controller has in memory. Those that cannot be read
+        are set aside for a while: the status names them."""
+        before, retried = self._clock.now() - DUE_LATE_MS, asyncio.get_running_loop().time() - DAMAGED_ASIDE_S
         due = await self._store.read(due_streams, before)
         while due:
-            await _each(lambda name: self.cache.change(name, _advance), [name for _, name in due])
+            names = [name for _, name in due if self.damaged.get(name, retried) <= retried]
+            await _each(lambda name: self.cache.change(name, _advance), names)
             due = await self._store.read(due_streams, before, due[-1])
+
+    async def let_go(self) -> None:
+        """Frees the memory of streams that nobody has called for a while, once the store has all of them. Those that
+        are due soon stay, and those with marks that are too old soon."""
+        before, soon = asyncio.get_running_loop().time() - KEPT_S, self._clock.now() + KEPT_DUE_MS
+        for loaded in self.cache.items():
+            is_due = loaded.deadline is not None and loaded.deadline <= soon
+            if loaded.used_at > before or loaded.is_awaited or is_due or loaded.has_old_marks:
+                continue
+            if loaded.settle() or loaded.journal:
+                self.write_soon(loaded)
+            elif not loaded.waits_to_write:
+                self.cache.let_go(loaded)
 
     async def refresh(self) -> None:
         """Makes everything in memory as new as the store is now. Raises StoreUnavailable."""
@@ -186,11 +205,10 @@ class Streams:
         if old:
             await self._freshness.compare(old)
 
-    def store_statuses(self) -> None:
-        """Has the status of each stream written of which the store has an older one."""
-        now = self._clock.now()
+    def store_counts(self) -> None:
+        """Has written what was counted and not written yet, such as refusals that were too many for the journal."""
         for loaded in self.cache.items():
-            if loaded.store_status(now):
+            if loaded.counts.unstored != NOTHING_COUNTED:
                 self.write_soon(loaded)
 
     def write_soon(self, loaded: LoadedStream) -> None:
@@ -207,22 +225,6 @@ class Streams:
         if not loaded.waits_to_write:
             loaded.waits_to_write = True
             self.cache.change_soon(loaded.name, write).add_done_callback(ended)
-
-    async def renew_statuses(self) -> None:
-        """Stores the status of streams of which the store has an older one while nobody is about to store it, since the
-        controller that wrote to them last was killed, or lost the store. Each call compares the next ones by name."""
-        before = self._clock.now() - (STATUS_LATE_MS if self._store.is_shared else 0)
-        names, self._statuses_compared = await self._store.read(outdated_statuses, before, self._statuses_compared)
-        await _each(self._renew_status, [name for name in names if name not in self.damaged])
-
-    async def _renew_status(self, name: str) -> None:
-        def renew(loaded: LoadedStream, locked: Locked) -> None:
-            loaded.renew_status()
-            locked.change(loaded)
-
-        loaded = self.find_loaded(name)
-        if loaded is None or not loaded.has_old_status:  # else it is stored soon
-            await self.cache.change(name, renew)
 
     async def refresh_awaited(self) -> None:
         """Looks whether others have made marks for which somebody waits here."""
@@ -362,7 +364,7 @@ class Streams:
             stream = Stream(name, config, graph, now=locked.now, unserved=self._clock.unserved)
             stream.epochs, stream.rest_margin_ms = epochs, self._rest_margin_ms
             watch, counts = self.timers.watch, self._counts_of(name)
-            loaded = LoadedStream(stream, origin, watch=watch, status=self._status, counts=counts)
+            loaded = LoadedStream(stream, origin, watch=watch, counts=counts)
             loaded.journal.act(AdminAction("created", by, settings_by_name(config)), locked.now)
             locked.change(loaded)
             return loaded, True
@@ -378,8 +380,8 @@ class Streams:
 
 def refuse(loaded: LoadedStream, error: Refused, now: int, by: str | None, **more: str) -> bool:
     """Counts, journals and logs a call that was refused; `more` has the `writer` of a note. Returns whether that is to
-    be written."""
-    loaded.counts.refuse(error.code, more.get("writer"))
+    be written now."""
+    loaded.counts.refusals[error.code] += 1
     return record_refused("stream", loaded.name, loaded.journal, error, now, by=by, **more)
 
 

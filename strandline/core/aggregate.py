@@ -24,6 +24,7 @@ from itertools import chain
 from typing import Final, NamedTuple, assert_never
 
 from strandline.core.agenda import Agenda
+from strandline.core.census import Census
 from strandline.core.config import LateWriters, StreamConfig
 from strandline.core.contributions import Contributions, Gathered, Given
 from strandline.core.cut import NOTHING, Cut, cut_of_rows, join_row
@@ -117,6 +118,7 @@ class Aggregate:
         self._writers = writers
         self._sharing = sharing
         self.holders = 0  # how many writers hold the key
+        self.census = Census(key, writers)  # these writers by state; the stream keeps it
         self._lost: set[str] = set()
         self._skipped: set[str] = set()
         self._groups = (
@@ -251,6 +253,7 @@ class Aggregate:
         if self.last is not None:
             self.remainder = self.remainder.with_writer(writer, key_state)
         self.holders -= 1
+        self.census.leave(name, key_state.seen)
         self._have_noted -= key_state.has_noted
         # Forgotten elsewhere, it may count here, or have noted more in a life that ended since.
         if key_state.entry is not None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from strandline.core.admission import INGESTION, Admitted, admit, check_epoch
 from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder
+from strandline.core.census import Census
 from strandline.core.changes import Changes, Missed, NoteResult, Registered, StateChange
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut, join_all
@@ -125,7 +126,9 @@ class Stream:
             else:
                 key_state.role = key_state.entry = None  # its aggregate does not have it yet
             aggregate.place(writer, self.clock)
+            was = known_states[key].seen if key in known_states else None
             key_state.seen = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
+            aggregate.census.put(writer, key_state, was, key_state.seen)
         self._check_again(neighbours)
         self._forgetting.add(writer)
         if writer.name not in self._silence.deadlines.at:
@@ -439,8 +442,7 @@ class Stream:
         aggregate = self._aggregates.get(key) or Aggregate(key, {}, self.config, self._sharing)
         holder = aggregate.held_by(self._unserved.served(now))
         if holder is None and self.config.time_domain is INGESTION:
-            forget_after_ms = self.config.forget_after_ms
-            return holder_of_rest(aggregate, self.writers, forget_after_ms, now, lambda each: self.silent_ms(each, now))
+            return holder_of_rest(aggregate, self.config.forget_after_ms, now, lambda each: self.silent_ms(each, now))
         return holder
 
     def is_read(self, position: Cut) -> bool:
@@ -453,6 +455,16 @@ class Stream:
             return False
         return all(writer.position.le(position) for writer in self.writers.values())
 
+    def census(self, key: str) -> Census:
+        """The writers of a key by state; only to be read."""
+        aggregate = self._aggregates.get(key)
+        return Census(key, {}) if aggregate is None else aggregate.census
+
+    def peak(self, key: str) -> int | None:
+        """The greatest time that a writer noted in a key, excluded writers aside."""
+        aggregate = self._aggregates.get(key)
+        return None if aggregate is None else aggregate.peak()
+
     def have_noted(self, key: str) -> int:
         """How many writers have noted in a key, forgotten ones too."""
         aggregate = self._aggregates.get(key)
@@ -464,7 +476,7 @@ class Stream:
         aggregate = self._aggregates.get(DEFAULT_KEY)
         if self.config.time_domain is not INGESTION or self.sealed or aggregate is None:
             return None
-        if not is_at_rest(aggregate, self.writers, self.config.forget_after_ms, max(now, self.clock)):
+        if not is_at_rest(aggregate, self.config.forget_after_ms, max(now, self.clock)):
             return None
         return self.config.idle_lag_ms + self.config.clock_skew_ms
 
@@ -487,6 +499,10 @@ class Stream:
     def silent_since(self, served_at: int, now: int) -> int:
         """How long someone has been silent who was heard at a served time."""
         return max(0, self._unserved.served(max(now, self.clock)) - served_at)
+
+    def served(self, now: int) -> int:
+        """The served time at a moment."""
+        return self._unserved.served(now)
 
     def states(self, writer: StreamWriter) -> dict[str, WriterState]:
         """A writer's state, by key."""
@@ -708,6 +724,7 @@ class Stream:
                 aggregate.timed_out.discard(writer.name)
             last, before = aggregate.last, key_state.seen
             after = writer.state(key_state, None if last is None else last.time)
+            aggregate.census.put(writer, key_state, before, after)
             if before is not after:
                 key_state.seen = after
                 self._changes.states.append(StateChange(now, writer.name, key, before, after))

@@ -32,7 +32,7 @@ def create(served: InProcess, name: str = "s", **settings: Any) -> None:
 
 def look(served: InProcess, name: str = "s") -> StreamStatus:
     own = served.app.state.controller
-    return status_of(own.streams.find_loaded(name), own.clock.now())
+    return status_of(name, own.streams.find_loaded(name).standing, own.clock.moment())
 
 
 def key(served: InProcess) -> KeyStatus:
@@ -267,11 +267,9 @@ def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> No
 
 
 def cadence(*pauses: float) -> Cadence:
-    found, at = Cadence(), 0.0
-    found.mark(0)
-    for pause in pauses:
-        at += pause
-        found.mark(round(at))
+    found, at = Cadence().after(1, 0, None), 0
+    for seq, pause in enumerate(pauses, 2):
+        found, at = found.after(seq, at + round(pause), at), at + round(pause)
     return found
 
 

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.records.counts import COUNTED_WRITERS, OTHER, STORED_COUNTS_WRITERS, StreamCounts
-from controller.storage.stream_status import StoredCounts
-from controller.streams.loaded_stream import STATUS_MS
+from controller.records.standing import standing_of
 from tests.operations.scraping import scrape
 from tests.storage.loads import load_stream
 
@@ -65,44 +63,25 @@ def test_counts_go_on_over_orderly_restarts_and_are_gone_with_their_stream(start
     assert counted(controller) == NOTHING
 
 
-def test_a_crash_loses_the_counts_of_a_second_at_most_and_loading_none(
-    controller: Any,
-) -> None:
+def test_a_crash_loses_no_count_of_a_note_that_was_answered(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     controller.note("a", 1, {})
-    controller.clock.now += 10 * STATUS_MS  # on a slow machine it is longer until the next: see STATUS_PART
     controller.note("a", 2, {})
-    controller.clock.now += STATUS_MS - 1
+    controller.note("b", 1, {})
     controller.note("a", 3, {})
 
     as_stored = controller.portal.call(controller.app.state.controller.store.read, load_stream, "s")
-    assert as_stored.counts.totals.notes == 2
+    totals = standing_of("s", as_stored.standing).totals
+    assert (totals.notes, totals.late_notes) == (4, 1)
     controller.app.state.controller.streams.find_loaded("s").discard()
-
-    assert counted(controller)["notes"] == 3
-
-
-def test_of_very_many_writers_the_store_keeps_the_counts_of_those_with_the_greatest() -> None:
-    counts = StreamCounts()
-    for number in range(COUNTED_WRITERS + 5):
-        counts.late(f"w{number}")
-    counts.late("w7")
-    kept = counts.stored().late_by_writer
-
-    assert len(kept) <= STORED_COUNTS_WRITERS + 1 and kept["w7"] == 2
-    assert sum(kept.values()) == counts.late_notes == COUNTED_WRITERS + 6
-
-    again = StreamCounts()
-    for _ in range(2):
-        again.resume(counts.stored())
-        assert (again.totals, again.late_by_writer[OTHER]) == (counts.totals, kept[OTHER])
+    assert counted(controller)["notes"] == 4
 
 
-def test_counts_of_drawn_names_are_bounded_also_while_nothing_can_be_stored() -> None:
-    counts = StreamCounts()
-    for number in range(2 * COUNTED_WRITERS):
-        counts.refuse("fenced", f"drawn-{number}")
-    counts.resume(StoredCounts())  # it was loaded again
-
-    assert len(counts.refused_by_writer) <= COUNTED_WRITERS + 1
-    assert counts.refused_by_writer.total() == 2 * COUNTED_WRITERS
+def test_refusals_are_written_though_no_note_is_taken_and_the_journal_takes_no_more(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("b", 10, {})
+    for _ in range(100):
+        refused(controller, 9)
+    controller.pass_time(1_000)
+    as_stored = controller.portal.call(controller.app.state.controller.store.read, load_stream, "s")
+    assert standing_of("s", as_stored.standing).totals.refusals == {"time_went_back": 100}

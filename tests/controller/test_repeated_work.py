@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from sqlalchemy import Connection, insert, update
+import pytest
+from sqlalchemy import Connection, insert
 
 from controller.birth import start_controller
 from controller.storage import schema
 from controller.storage.heads import DUE_STREAMS, Service, head_values, new_head
 from controller.storage.presence import Presence
-from controller.storage.stream_status import outdated_statuses
 from controller.storage.subjects import Kind, Subject
+from strandline.errors import TimeWentBack
 from strandline.testing import ManualClock
 from tests.controller.world import CONFIG, World, play
 from tests.served import NOON
@@ -60,19 +61,18 @@ def test_the_heartbeat_waits_for_no_other_work(tmp_path: Path) -> None:
 def test_what_nobody_waits_for_does_not_pile_up_while_the_store_is_silent(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.streams.create("s", 1, CONFIG)
-        for time in (1, 2):  # the first stores the status as well
-            await world.note("s", time)
+        await world.note("s", 2)
         with mock.patch.object(world.commits, "soon", wraps=world.commits.soon) as soon:
-            for _ in range(10):
-                world.clock.now += 2_000
-                world.streams.store_statuses()
-            assert soon.call_count == 1
-            await world.commits.settled()
-            for time in (3, 4):
-                await world.note("s", time)
-            world.clock.now += 2_000
-            world.streams.store_statuses()
-            assert soon.call_count == 2
+            for calls in (1, 2):
+                with pytest.raises(TimeWentBack):
+                    await world.note("s", 1)
+                (live := await world.streams.get("s")).counts.refusals["time_went_back"] += 1
+                for _ in range(10):
+                    world.streams.store_counts()
+                assert soon.call_count == calls
+                await world.commits.settled()
+                world.streams.store_counts()
+                assert soon.call_count == calls and live.standing.totals.refusals == {"time_went_back": 2 * calls}
 
     play(f"sqlite:///{tmp_path / 'store.db'}", scene)
 
@@ -84,7 +84,7 @@ async def two_due(world: World) -> None:
         with connection.begin():
             head = new_head("1", NOON)._replace(wake_at=NOON)
             names = [f"broken-{number}" for number in range(DUE_STREAMS + 1)]
-            rows = [head_values(Subject(Kind.STREAM, name), head) for name in names]
+            rows = [head_values(Subject(Kind.STREAM, name), head, "") for name in names]
             connection.execute(insert(schema.head), rows)
 
     for name in ("s", "t"):
@@ -103,22 +103,5 @@ def test_streams_that_cannot_be_advanced_are_in_nobodys_way(tmp_path: Path) -> N
         await world.streams.advance_due()
         for name in ("s", "t"):
             assert (await world.streams.get(name)).chains[""].last_seq == 2
-
-    play(f"sqlite:///{tmp_path / 'store.db'}", scene)
-
-
-def test_old_statuses_are_found_name_after_name(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await two_due(world)
-
-        def older(connection: Connection) -> None:
-            with connection.begin():
-                connection.execute(update(schema.stream_status).values(version=0))
-
-        await world.store.write(older)
-        assert await world.store.read(outdated_statuses, world.clock.now, "") == (["s", "t"], "")
-        assert await world.store.read(outdated_statuses, world.clock.now, "s") == (["t"], "")
-        await world.streams.renew_statuses()
-        assert await world.store.read(outdated_statuses, world.clock.now, "") == ([], "")
 
     play(f"sqlite:///{tmp_path / 'store.db'}", scene)

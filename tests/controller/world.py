@@ -12,7 +12,6 @@ from controller.commit.store import Store
 from controller.groups.service import Groups
 from controller.storage.database import open_database
 from controller.storage.heads import Service
-from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
@@ -28,11 +27,6 @@ def unfollowed(_: Service) -> None:
     """For a clock that is moved by hand."""
 
 
-def no_status(_: LoadedStream) -> bytes:
-    """For streams that nobody lists."""
-    return b"{}"
-
-
 class World:
     """The streams and groups of a real store."""
 
@@ -42,7 +36,7 @@ class World:
         self.store = store
         self.commits = CommitLoop(self.store, clock, unfollowed)
         self.freshness = Freshness(self.store, self.commits)
-        self.streams = Streams(self.store, self.commits, clock, self.freshness, no_status)
+        self.streams = Streams(self.store, self.commits, clock, self.freshness)
         reading, indexing = Reads(self.streams, self.store, clock), TimeIndexes(self.streams, self.store)
         self.groups = Groups(self.store, self.commits, clock, self.streams, reading, indexing, self.freshness)
 

@@ -97,7 +97,7 @@ class StoredWorld(World):
     def _check_stored(self, calls: object, loaded: LoadedStream) -> None:
         """What is in the store is that of the single stream, and what is in memory is that of the store."""
         stored = self.load_whole()
-        facts = ("head", "sealed", "spans", "oldest_seqs", "_newest_seqs", "_places")
+        facts = ("head", "sealed", "standing", "oldest_seqs", "_newest_seqs", "_places")
         self._compare(calls, *({name: getattr(each, name) for name in facts} for each in (stored, loaded)))
         with self.database.reader.begin():
             for key, marks in self._marks.items():

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 from controller.groups.loaded_group import LoadedGroup
-from controller.records.journal_recorder import spans_of
+from controller.records.standing import standing_text
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, load_group
 from controller.storage.heads import Head, compare
@@ -289,11 +289,11 @@ class Judge:
         expected, found = facts_of(stored.stream, now), facts_of(cached.stream, now)
         expected["clock"] = max(stored.stream.clock, cached.stream.clock)  # a refused call moves it
         expected |= {"origin": stored.origin, "first_seqs": stored.first_seqs, "places": stored.places}
-        expected |= {"spans": spans_of(stored.head.spans), "log": [seq for seq, *_ in stored.log.rows]}
-        expected |= {"counts": stored.counts, "journaled": stored.head.journaled}
+        expected |= {"standing": stored.standing, "log": [seq for seq, *_ in stored.log.rows]}
+        expected |= {"journaled": stored.head.journaled}
         found |= {"origin": cached.origin, "first_seqs": cached.oldest_seqs, "places": cached._places}
-        found |= {"spans": cached.spans, "log": [seq for seq, *_ in cached.log._log.rows]}
-        found |= {"counts": cached._stored_counts, "journaled": cached.journal.written}
+        found |= {"standing": standing_text(cached.standing), "log": [seq for seq, *_ in cached.log._log.rows]}
+        found |= {"journaled": cached.journal.written}
         for key, chain in stored.chains.items():
             first = max(chain.first_seq, cached.chains[key].first_seq)
             expected[f"marks {key!r}"] = chain.after(first - 1, len(chain))

@@ -104,7 +104,7 @@ class Process:
         store: Any = self.store
         self.commits = CommitLoop(store, self.clock, time.follow)
         self.freshness = Freshness(store, self.commits)
-        self.streams = Streams(store, self.commits, self.clock, self.freshness, lambda _: b"{}")
+        self.streams = Streams(store, self.commits, self.clock, self.freshness)
         self.notes = Notes(self.streams, self.commits)
         self.reads = Reads(self.streams, store, self.clock)
         indexes = TimeIndexes(self.streams, store)
@@ -115,7 +115,7 @@ class Process:
 
         async def beat() -> None:
             time.follow(await self.store.serve(presence.serve))
-            self.streams.store_statuses()
+            self.streams.store_counts()
 
         async def run_due() -> None:
             self.streams.timers.run_due()

@@ -21,10 +21,10 @@ def loaded(connection: Connection, name: str = "s", unserved: Unserved | None = 
     """The same, as it is in memory then."""
     stored = load_stream(connection, name, unserved)
     assert stored is not None
-    return LoadedStream.loaded(stored, watch=lambda _: None, status=lambda _: b"{}")
+    return LoadedStream.loaded(stored, watch=lambda _: None)
 
 
 def made(stream: Stream, origin: StreamOrigin | None = None) -> LoadedStream:
     """A new stream, as it is in memory before its first commit."""
     origin = origin if origin is not None else StreamOrigin("1", 0, None)
-    return LoadedStream(stream, origin, watch=lambda _: None, status=lambda _: b"{}")
+    return LoadedStream(stream, origin, watch=lambda _: None)

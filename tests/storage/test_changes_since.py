@@ -156,7 +156,7 @@ INSERT INTO writer_change SELECT stream, seq + i, writers, stamp FROM writer_cha
     WHERE stream = 'a' AND seq = 2;
 INSERT INTO mark SELECT stream, key, seq + i, time + i, upper + i, cut, newest, excluded_since, created_at
     FROM mark, generate_series(1, {LONG}) i WHERE stream = 'a';
-INSERT INTO head SELECT kind, name || i, identity, version, stamp, structure, clock, wake_at, journaled, spans
+INSERT INTO head SELECT kind, name || i, identity, version, stamp, structure, clock, wake_at, journaled, standing
     FROM head, generate_series(1, {LONG}) i WHERE name = 'b';
 UPDATE head SET version = version + {LONG} WHERE name = 'a';
 ANALYZE"""

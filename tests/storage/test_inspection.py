@@ -152,7 +152,6 @@ def test_rows_of_nobody_are_counted(tmp_path: Path) -> None:
     assert f"table mark: {2 * NOTES} of its rows belong to no row of the table stream" in map(str, found)
     assert {each.table for each in found} == {
         "segment",
-        "stream_status",
         "writer_state",
         "writer_change",
         "mark",

@@ -210,7 +210,7 @@ def test_ready_streams_are_loaded_from_one_read_each_as_it_is(served: Served) ->
     a, large, unreadable, none, z = found
     assert isinstance(a, StoredStream) and isinstance(z, StoredStream)
     assert (a.stream.name, z.stream.name) == ("a", "z")
-    assert [mark.time for mark in z.heads[""]] == [1]
+    assert [mark.time for mark in z.chains[""].after(0, 9)] == [1]
     assert large is LARGE
     assert isinstance(unreadable, StoreCorrupt) and unreadable.stream == "b"
     assert none is None

@@ -32,7 +32,7 @@ def load_again(database: Database, live: LoadedStream) -> LoadedStream:
     write(database, live)
     stored = load_stream(database.reader, live.name)
     assert stored is not None
-    loaded = LoadedStream.loaded(stored, watch=lambda _: None, status=lambda _: b"{}")
+    loaded = LoadedStream.loaded(stored, watch=lambda _: None)
     loaded.log = WriterLog("s", stored.log, states_per_writer=1)
     return loaded
 

@@ -166,7 +166,6 @@ def test_a_segment_that_is_dropped_leaves_marks_as_they_are_that_cannot_be_read(
             Stream("s", StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph(open=True), now=0),
             StreamOrigin("1", 0, None),
             watch=lambda _: None,
-            status=lambda _: b"{}",
         )
         for time in (1, 2, 3):
             live.stream.note(Note(writer="w", times={"": time}, position={"p": time, "q": time}), time)

@@ -205,8 +205,6 @@ def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[
         Column("time", "Time", lambda each: each.time, Times().show, moment=True),
         Column("lag", "Lag", lag_ms, behind, right=True),
         Column("heard", "Last heard", lambda each: max(0, now - each.heard_at), ago, right=True, essential=False),
-        Column("late", "Late", lambda each: each.late or None, right=True, essential=False),
-        Column("refused", "Refused", lambda each: each.refused or None, right=True, essential=False),
         Column("position", "Position", None, cell=lambda each: offsets(graph.frontier(each.position)), essential=False),
     ]
     text = lambda each: f"{each.name} {each.state} {'holds' if each.holds else ''}"  # noqa: E731  # of a row

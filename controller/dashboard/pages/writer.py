@@ -38,13 +38,10 @@ async def writer_page(view: View, stream: str, name: str) -> Page:
 
 
 def _writer_tiles(details: WriterDetails) -> list[Tile]:
-    since, late, refused = "since the stream was made", details.late, details.refused
     return [
         Tile("Last heard", f"{span(max(0, details.seen_at - details.heard_at))} ago"),
         Tile("Times out", _timeout(details)),
         Tile("Epoch", NOTHING if details.epoch is None else str(details.epoch)),
-        Tile("Late notes", f"{late:,}", "warn" if late else "", since),
-        Tile("Refused", f"{refused:,}", "warn" if refused else "", since),
         Tile("Position", offsets(details.graph.frontier(details.position))),
     ]
 
