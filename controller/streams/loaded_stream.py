@@ -88,6 +88,7 @@ class LoadedStream(Item):
         self._listeners: dict[str, asyncio.Future[None]] = {}
         self.counts.loaded()
         self._settling = False
+        self._settled = 0  # the version with which everything was written
         self.standing = NO_STANDING  # as the store has it
         self._take_standing(self._anew() if standing is None else self._read(standing))
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
@@ -234,6 +235,8 @@ class LoadedStream(Item):
         counted, served = self.counts.unstored, self.stream.served(self.stream.clock)
         standing = next_standing(self.standing, self.stream, self.origin, changes, spans, counted, served)
         self._settling = False
+        if everything:
+            self._settled = version
         written = self.journal.write(self.name, commit)
         pruned = {key: seq for key, seq in self._pruned.items() if seq > self.oldest_seqs[key]}
         if self._pruned:
@@ -310,7 +313,8 @@ class LoadedStream(Item):
 
     def settle(self) -> bool:
         """Makes the next commit write everything that may otherwise be written later. Returns whether there is any."""
-        noted = any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
+        is_settled = self.head.version == self._settled
+        noted = not is_settled and any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
         self._settling = noted or self.counts.unstored != NOTHING_COUNTED
         return self._settling
 

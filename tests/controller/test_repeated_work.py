@@ -9,13 +9,14 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, insert, update
 
 from controller.birth import start_controller
 from controller.storage import schema
 from controller.storage.heads import DUE_STREAMS, Service, head_values, new_head
 from controller.storage.presence import Presence
 from controller.storage.subjects import Kind, Subject
+from controller.streams.registry import DAMAGED_ASIDE_S, KEPT_S
 from strandline.errors import TimeWentBack
 from strandline.testing import ManualClock
 from tests.controller.world import CONFIG, World, play
@@ -103,5 +104,58 @@ def test_streams_that_cannot_be_advanced_are_in_nobodys_way(tmp_path: Path) -> N
         await world.streams.advance_due()
         for name in ("s", "t"):
             assert (await world.streams.get(name)).chains[""].last_seq == 2
+
+    play(f"sqlite:///{tmp_path / 'store.db'}", scene)
+
+
+def test_streams_that_nobody_calls_leave_memory_when_the_store_has_all_of_them(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        loop = asyncio.get_running_loop()
+        names = ("idle", "due", "awaited", "bounded")
+        for name in names:
+            await world.streams.create(name, 1, {**CONFIG, "writer_timeout_ms": 2_000 if name == "due" else None})
+            for time in (1, 2):
+                await world.note(name, time)
+        await world.streams.change("bounded", lambda each, now: each.configure({"mark_retention_ms": 86_400_000}, now))
+        world.clock.now += 500
+        live, noted_at = await world.streams.get("idle"), world.clock.now
+        live.noted_at["0"], live.counts.notes = noted_at, 2  # the store has neither yet
+        reader = (await world.streams.get("awaited")).next_mark("")
+        await world.streams.let_go()
+        assert {each.name for each in world.streams.in_memory()} == set(names)  # they were called just now
+
+        world.clock.now += 1
+        later = loop.time() + KEPT_S + 1
+        with mock.patch.object(loop, "time", lambda: later):
+            for _ in range(2):  # what is not written yet is written first
+                await world.streams.let_go()
+                await world.commits.settled()
+        assert {each.name for each in world.streams.in_memory()} == set(names) - {"idle"}
+
+        loaded = await world.streams.get("idle")
+        assert (loaded.noted_at, loaded.chains[""].last_seq) == ({"0": noted_at}, 2) and not reader.done()
+        counted = world.streams.counted("idle")
+        assert counted is not None and counted.notes == loaded.standing.totals.notes == 2
+
+    play(store_url, scene)
+
+
+def test_a_stream_that_cannot_be_read_is_tried_again_after_a_while(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await two_due(world)
+        loop = asyncio.get_running_loop()
+
+        def spoil(connection: Connection) -> None:
+            with connection.begin():
+                connection.execute(update(schema.stream).where(schema.stream.c.name == "s").values(config="{"))
+
+        await world.store.write(spoil)
+        with mock.patch.object(world.streams._loading, "load", wraps=world.streams._loading.load) as load:
+            for loads, later in ((1, 0.0), (1, 1.0), (2, DAMAGED_ASIDE_S + 1)):
+                at = loop.time() + later
+                with mock.patch.object(loop, "time", lambda at=at: at):
+                    await world.streams.advance_due()
+                assert [call.args[0] for call in load.call_args_list].count("s") == loads
+        assert "s" in world.streams.damaged
 
     play(f"sqlite:///{tmp_path / 'store.db'}", scene)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -17,6 +18,7 @@ from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import SERVED_GAP_MS, Unserved
 from strandline.core.stream import Stream
+from strandline.core.writer import WriterState
 from strandline.errors import Refused
 from tests.model.calls import NaiveAnswer, NaiveCalls
 from tests.model.naive import NaiveMark, Refusal
@@ -338,6 +340,8 @@ class Pair:
             self.same(f"states of {name}", states, {key: self.naive.state(mine, key) for key in mine.phase})
             self.same(f"position of {name}", dict(writer.position.items()), mine.position())
             self.same(f"epoch of {name}", writer.epoch, mine.epoch)
+        for key in self.core.keys:
+            self.compare_census(key)
         self.same("writers of what is not restarted", set(self.core.writers), set(self.unstopped.writers))
         rest, told_rest = self.core.resting(self.now), self.naive.resting(self.now)
         self.same("rest", self.plain(rest), self.plain(told_rest))
@@ -348,6 +352,21 @@ class Pair:
         self.same("sealed", self.core.sealed, self.naive.sealed)
         if self.core.sealed:
             self.same("the end", self.core.graph.end, Cut(self.naive.final))
+
+    def compare_census(self, key: str) -> None:
+        """How many writers are in each state, and when the last of them was heard, or lost."""
+        census, found = self.core.census(key), defaultdict[str, list[tuple[int, int]]](list)
+        for writer in self.naive.writers.values():
+            if key in writer.phase:
+                found[self.naive.state(writer, key)].append((writer.heard_at, writer.lost_at.get(key, 0)))
+        self.same("writers by state", census.counts(), {state: len(those) for state, those in sorted(found.items())})
+        for state in WriterState:
+            last = census.last(state)
+            if state is WriterState.TIMED_OUT:
+                its, mine = last and last.key_states[key].lost_at, max((lost for _, lost in found[state]), default=None)
+            else:
+                its, mine = last and last.heard_at, max((heard for heard, _ in found[state]), default=None)
+            self.same(f"the last that is {state}", its, mine)
 
     def check_upper(self, mark: Mark, told: NaiveMark) -> None:
         """Never below the last mark's, nor a time noted below the cut; never above what the rules allow."""
