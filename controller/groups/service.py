@@ -19,8 +19,8 @@ from controller.commit.loop import CommitLoop, Locked
 from controller.commit.store import Store, after_commit
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership, Positions, StreamStart
-from controller.groups.stream_views import StreamQuestion, StreamView, StreamViews
-from controller.groups.windows import combined_of, group_window, is_told_already, left_behind, questions_of
+from controller.groups.places import GroupPlace, Places
+from controller.groups.windows import combined_of, group_window, is_told_already, left_behind, reads_of
 from controller.records.journal import AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.groups import group_streams, groups_with, load_group, streams_of_groups
@@ -47,7 +47,6 @@ from strandline.names import check_name
 from strandline.wire.groups import (
     FromHead,
     FromPositions,
-    FromTime,
     GroupLag,
     GroupSettings,
     GroupWindow,
@@ -87,7 +86,7 @@ class Groups:
         self._clock = clock
         self._streams = streams
         self._freshness = freshness
-        self.views = StreamViews(streams, reading, indexing, clock)
+        self.places = Places(streams, reading, indexing, clock)
         self._cache: Cache[LoadedGroup] = Cache(Kind.GROUP, self._load, commits, freshness)
 
     # -- groups --------------------------------------------------------------------------------------------------
@@ -235,18 +234,7 @@ class Groups:
         for stream in start.positions if isinstance(start, FromPositions) else ():
             if stream not in streams:
                 raise InvalidConfig(name="start", value=stream, wanted=f"streams that begin: {', '.join(streams)}")
-        question = StreamQuestion(
-            from_head=isinstance(start, FromHead), from_time=start.time if isinstance(start, FromTime) else None
-        )
-        starts = {}
-        for stream, view in (await self.views.ask(dict.fromkeys(streams, question))).items():
-            if isinstance(start, FromPositions):
-                cut = view.graph.cut(start.positions.get(stream, {}))
-            else:
-                assert view.start is not None
-                cut = view.start
-            starts[stream] = StreamStart(cut, view.identity)
-        return starts
+        return {stream: await self.places.start(stream, start) for stream in streams}
 
     @contextmanager
     def _of_group(self, group: str) -> Iterator[None]:
@@ -257,15 +245,10 @@ class Groups:
         except (UnknownStream, StreamRecreated) as error:
             raise type(error)(**{**error.values, "group": group}) from None
 
-    async def _ask(self, group: str, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
-        """The views that a group asks for."""
-        with self._of_group(group):
-            return await self.views.ask(questions)
-
     async def _graphs(self, members: Membership) -> Mapping[str, SegmentGraph]:
         """The graphs of a group's streams."""
         with self._of_group(members.name):
-            return await self.views.graphs(members.identities)
+            return await self.places.graphs(members.identities)
 
     # -- readers -------------------------------------------------------------------------------------------------
 
@@ -314,25 +297,23 @@ class Groups:
         graphs = await self._graphs((await self.get(group)).membership)
         members = (await self.get(group)).membership
         free = [place for place in members.readable(graphs) if place not in members.owners]
-        views = await self._bounds(members, free, exact=False)
-        return lambda place, offset: views[place[0]].bounds.get(place[1]) if place[0] in views else None
+        found = await self._bounds(members, free, exact=False)
+        return lambda place, offset: found[place[0]][1].get(place[1]) if place[0] in found else None
 
     async def _bounds(
         self, members: Membership, places: Iterable[SegmentRef], *, exact: bool
-    ) -> Mapping[str, StreamView]:
-        """Views with a lower bound of the times of all events of these segments that were not read. A stream that the
-        group has left meanwhile is looked at like any other."""
+    ) -> Mapping[str, tuple[int | None, Mapping[str, int | None]]]:
+        """By stream, the time of the newest mark, and a lower bound of the times of all events of these segments that
+        were not read. A stream that the group has left meanwhile is looked at like any other."""
         offsets: dict[str, dict[str, int]] = {}
         for stream, segment in places:
             offsets.setdefault(stream, {})[segment] = members.offsets.get((stream, segment), 0)
-        known = members.identities
-        return await self._ask(
-            members.name,
-            {
-                stream: StreamQuestion(identity=known.get(stream), bounds=each, exact_bounds=exact)
+        known = dict(members.identities)
+        with self._of_group(members.name):
+            return {
+                stream: await self.places.bounds(stream, known.get(stream), each, exact=exact)
                 for stream, each in offsets.items()
-            },
-        )
+            }
 
     async def release(
         self, group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
@@ -417,14 +398,14 @@ class Groups:
         """
 
         def step(
-            asked: LoadedGroup, is_same: Callable[[], bool], views: Mapping[str, StreamView], now: int,
+            asked: LoadedGroup, is_same: Callable[[], bool], places: Mapping[str, GroupPlace], now: int,
             loaded: LoadedGroup, locked: Locked,
         ) -> GroupWindow | None:  # fmt: skip
             """None if the group was changed meanwhile."""
             if loaded is not asked or not is_same():
                 return None
-            combined = combined_of(loaded.membership, views)
-            loaded.last_window = group_window(loaded, views, combined, now)
+            combined = combined_of(loaded.membership, places)
+            loaded.last_window = group_window(loaded, combined, now)
             loaded.membership.touched.group = True
             locked.change(loaded)
             return loaded.last_window
@@ -437,18 +418,18 @@ class Groups:
                 await self._time_out_silent(group)
                 continue
             is_same = partial(self._is_same, loaded, members.settings, members.times_put_back)
-            questions = questions_of(members)
-            views = dict(await self._ask(group, questions))
-            while further := left_behind(combined := combined_of(members, views), views):
-                views |= await self._ask(
-                    group, {stream: structs.replace(questions[stream], goes_to=to) for stream, to in further.items()}
-                )
+            reads = reads_of(members)
+            with self._of_group(group):
+                places = {stream: await self.places.place(stream, read) for stream, read in reads.items()}
+                while further := left_behind(combined := combined_of(members, places)):
+                    for stream, goes_to in further.items():
+                        places[stream] = await self.places.place(stream, reads[stream], goes_to)
             if not is_same():
                 continue
-            if is_told_already(loaded, views, combined, moment.now):
-                loaded.last_window = window = group_window(loaded, views, combined, moment.now)
+            if is_told_already(loaded, combined, moment.now):
+                loaded.last_window = window = group_window(loaded, combined, moment.now)
             else:
-                window = await self._cache.change(group, partial(step, loaded, is_same, views, moment.now))
+                window = await self._cache.change(group, partial(step, loaded, is_same, places, moment.now))
         return window
 
     def _is_same(self, loaded: LoadedGroup, settings: GroupSettings, put_back: int) -> bool:
@@ -475,9 +456,10 @@ class Groups:
         graphs = await self._graphs(members)
         streams: dict[str, dict[str, SegmentLag]] = {stream: {} for stream in graphs}
         readable = list(members.readable(graphs))
-        views = await self._bounds(members, readable, exact=True)
+        bounds = await self._bounds(members, readable, exact=True)
         for stream, segment in readable:
-            behind = lag(views[stream].bounds.get(segment), views[stream].newest, self._clock.now())
+            newest, of_stream = bounds[stream]
+            behind = lag(of_stream.get(segment), newest, self._clock.now())
             streams[stream][segment] = SegmentLag(
                 offset=members.offsets.get((stream, segment), 0),
                 reader=members.owners.get((stream, segment)),

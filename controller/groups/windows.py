@@ -1,4 +1,4 @@
-"""Windows of reader groups, put together from views of their streams. Pure."""
+"""Windows of reader groups, put together from their places in their streams. Pure."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from typing import NamedTuple
 
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
-from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView
+from controller.groups.places import GroupPlace, GroupStanding, StreamRead
 from strandline.core.coalesce import OnAllIdle, combine, holder
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import lag
 from strandline.wire.groups import Aside, GroupWindow, KeyWindow, StreamWindow
 
 
-def questions_of(membership: Membership) -> dict[str, StreamQuestion]:
-    """What a group asks about its streams for its window."""
+def reads_of(membership: Membership) -> dict[str, StreamRead]:
+    """How far a group has read each of its streams, at one moment."""
     timeout = membership.settings.idle_timeout_ms
     return {
-        stream: StreamQuestion(
-            identity=membership.identities[stream], read=membership.read(stream), idle_timeout_ms=timeout
-        )
+        stream: StreamRead(membership.identities[stream], membership.read(stream), timeout)
         for stream in membership.settings.streams
     }
 
@@ -36,33 +34,30 @@ class Combined(NamedTuple):
     aside: dict[str, Aside]
 
 
-def left_behind(combined: Combined, views: Mapping[str, StreamView]) -> dict[str, dict[str, int]]:
+def left_behind(combined: Combined) -> dict[str, dict[str, int]]:
     """The idle streams without which the group would go on, and do not know yet how far, by key."""
     further: dict[str, dict[str, int]] = {}
     for stream in combined.left_out:
         if combined.places[stream].standing is GroupStanding.IDLE:
             for key, time in combined.watermarks.items():
-                known = combined.bounds[stream].get(key), views[stream].passed.get(key)
+                known = combined.bounds[stream].get(key), combined.places[stream].passed.get(key)
                 if time is not None and all(each is None or time > each for each in known):
                     further.setdefault(stream, {})[key] = time
     return further
 
 
-def is_told_already(loaded: LoadedGroup, views: Mapping[str, StreamView], combined: Combined, now: int) -> bool:
+def is_told_already(loaded: LoadedGroup, combined: Combined, now: int) -> bool:
     """Whether a window that was put together has nothing that is to be stored before it is told."""
-    asleep = len(combined.left_out) == len(views)
+    asleep = len(combined.left_out) == len(combined.places)
     lowest = combined.watermarks.get(DEFAULT_KEY)
     is_kept = combined.held == loaded.membership.held and combined.aside == loaded.membership.aside
     return is_kept and not loaded.backlog_changes(lowest, now, asleep=asleep)
 
 
-def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], combined: Combined, now: int) -> GroupWindow:
+def group_window(loaded: LoadedGroup, combined: Combined, now: int) -> GroupWindow:
     """The window of a group, in each of its streams and over all of them. Keeps the watermarks that it tells."""
     places, bounds, left_out, watermarks, loaded.membership.held, loaded.membership.aside = combined
-    streams = {
-        stream: _stream_window(place, combined.aside.get(stream), views[stream].newest, now)
-        for stream, place in places.items()
-    }
+    streams = {stream: _stream_window(place, combined.aside.get(stream), now) for stream, place in places.items()}
     absent = [stream for stream in left_out if streams[stream].set_aside is None]  # all that is known of them is read
     lowest = watermarks.get(DEFAULT_KEY)
     return GroupWindow(
@@ -76,9 +71,8 @@ def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], combined:
     )
 
 
-def combined_of(membership: Membership, views: Mapping[str, StreamView]) -> Combined:
-    """What these views say together. It changes nothing."""
-    places = {stream: view.place for stream, view in views.items() if view.place is not None}
+def combined_of(membership: Membership, places: Mapping[str, GroupPlace]) -> Combined:
+    """What these places are together. It changes nothing."""
     bounds = {stream: {key: each.lower for key, each in place.windows.items()} for stream, place in places.items()}
     left_out = tuple([stream for stream, each in places.items() if each.standing is not GroupStanding.COUNTED])
     # If all streams have ended, none is idle, and the last bounds are final: no jump.
@@ -106,9 +100,9 @@ def _aside(
     return Aside(tuple(sorted(writers)), left) if left else None
 
 
-def _stream_window(place: GroupPlace, aside: Aside | None, newest: int | None, now: int) -> StreamWindow:
+def _stream_window(place: GroupPlace, aside: Aside | None, now: int) -> StreamWindow:
     default = place.windows[DEFAULT_KEY]
-    behind = lag(default.lower, newest, now)
+    behind = lag(default.lower, place.newest, now)
     counts = aside is None
     return StreamWindow(
         lower=default.lower,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from controller.records.cadence import Cadence
 from controller.records.standing import KeyStanding, Standing, greatest
 from controller.status.condition import COUNTING, Facts, condition
 from controller.status.condition_text import reason_of
@@ -105,7 +106,7 @@ def _key(stream: Standing, name: str, key: KeyStanding, now: int, served: int) -
     holds = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
     known = held is not None and holder is not None and held.writer == holder.writer
     since = held.since if held is not None and known and holds else None
-    facts = _facts(stream, name, key, since, now, served, resting=resting is not None)
+    facts = _facts(stream, name, key, cadence, since, now, served, resting=resting is not None)
     state, began = condition(facts, now)
     status = KeyStatus(
         key=name,
@@ -140,7 +141,15 @@ def _key(stream: Standing, name: str, key: KeyStanding, now: int, served: int) -
 
 
 def _facts(
-    stream: Standing, name: str, key: KeyStanding, held_since: int | None, now: int, served: int, *, resting: bool
+    stream: Standing,
+    name: str,
+    key: KeyStanding,
+    cadence: Cadence,
+    held_since: int | None,
+    now: int,
+    served: int,
+    *,
+    resting: bool,
 ) -> Facts:
     """What the state of a key depends on. `held_since`: since when the holder keeps others back, if it is known."""
     holder, away_ms, first = key.holder, 0, stream.spans.incomplete.get(name)
@@ -170,8 +179,8 @@ def _facts(
         left_out_since=None if first is None else first.made_at,
         created_at=stream.created_at,
         moved_at=key.marked_at,
-        moving_since=stream.spans.cadence(name).moving_since,
-        too_long_ms=stream.spans.cadence(name).too_long_ms(stream.timeout_ms),
+        moving_since=cadence.moving_since,
+        too_long_ms=cadence.too_long_ms(stream.timeout_ms),
     )
 
 

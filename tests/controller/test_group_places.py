@@ -6,30 +6,32 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from controller.groups.stream_views import StreamQuestion, StreamView, StreamViews
+from controller.groups.places import GroupPlace, Places, StreamRead
+from strandline.core.note import NO_TIMES
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StoreUndecided
 from strandline.wire.groups import GroupSettings
 from tests.controller.world import CONFIG, World, play
 
 
-class Interrupted(StreamViews):
-    """Views of the controller's own streams; something happens once while they are asked, or their graphs are."""
+class Interrupted(Places):
+    """Places in the controller's own streams; something happens once, after all places in `of` were found, or the
+    graphs were."""
 
-    def __init__(self, own: StreamViews, happens: Callable[[], Awaitable[object]], *, of_graphs: bool = False) -> None:
-        self._own = own
-        self._of_graphs = of_graphs
+    def __init__(self, own: Places, happens: Callable[[], Awaitable[object]], of: str | None = None) -> None:
+        self.__dict__ |= own.__dict__
+        self._of = of
         self._happens = [happens]
 
     async def graphs(self, identities: Mapping[str, str]) -> Mapping[str, SegmentGraph]:
-        found = await self._own.graphs(identities)
-        if self._of_graphs:
+        found = await super().graphs(identities)
+        if self._of is None:
             await self._happen()
         return found
 
-    async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
-        found = await self._own.ask(questions)
-        if not self._of_graphs:
+    async def place(self, stream: str, read: StreamRead, goes_to: Mapping[str, int] = NO_TIMES) -> GroupPlace:
+        found = await super().place(stream, read, goes_to)
+        if stream == self._of:
             await self._happen()
         return found
 
@@ -44,8 +46,8 @@ def test_a_window_is_asked_for_again_if_the_group_went_back(store_url: str) -> N
         await world.note("s1", 5)
         await world.groups.create("g0", GroupSettings(streams=("s1",)))
         await world.groups.register("g0", "r", {"s1": {"0": 5}})
-        own = world.groups.views
-        world.groups.views = Interrupted(own, lambda: world.groups.offline("g0", "r", {"s1": {"0": 0}}))
+        own = world.groups.places
+        world.groups.places = Interrupted(own, lambda: world.groups.offline("g0", "r", {"s1": {"0": 0}}), "s1")
         assert (await world.groups.window("g0")).watermarks == {"": None}
 
     play(store_url, scene)
@@ -63,8 +65,7 @@ def test_a_stream_that_is_removed_while_a_group_asks_is_no_fault(store_url: str,
         async def remove() -> None:
             await groups.configure("g0", {"streams": ("s1",)}, None)
 
-        own = groups.views
-        groups.views = Interrupted(own, remove, of_graphs=True)
+        groups.places = Interrupted(groups.places, remove)
         if acquires:
             assert (await groups.acquire("g0", "r", epoch, 9)).owned == {"s1": {"0": 0}}
         else:
@@ -83,7 +84,7 @@ def test_a_report_that_is_durable_is_not_refused_if_a_stream_is_deleted_before_t
         async def delete() -> None:
             await world.streams.delete("t1")
 
-        world.groups.views = Interrupted(world.groups.views, delete, of_graphs=True)
+        world.groups.places = Interrupted(world.groups.places, delete)
         with pytest.raises(StoreUndecided, match=r"it is stored, but the answer could not be read: .*'t1'"):
             await world.groups.report("g0", "r", epoch, {})
 
@@ -102,8 +103,7 @@ def test_a_writer_that_comes_back_while_a_group_asks_holds_it_back(store_url: st
         async def come_back() -> None:
             await world.streams.register("s1", "w", None)
 
-        own = world.groups.views
-        world.groups.views = Interrupted(own, come_back)
+        world.groups.places = Interrupted(world.groups.places, come_back, "t1")
         assert (await world.groups.window("g0")).watermarks == {"": 5}
         assert (await world.streams.get("s1")).stream.passed == {}
 
