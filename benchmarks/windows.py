@@ -48,7 +48,7 @@ from benchmarks.servers import (
     serving_controller,
     without_wrk,
 )
-from controller.storage.load import LOADED_MARKS
+from controller.storage.marks import LOADED_MARKS
 from reader_client import TimeWindows
 from strandline.client import calls
 from strandline.client.http import Connection

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, and_, bindparam, func, select
+from sqlalchemy import Connection, Select, Table, and_, bindparam, select
 
 from controller.storage import schema
-from controller.storage.heads import Head, head_of
-from controller.storage.marks import MarkRows
+from controller.storage.heads import HEAD_COLUMNS, Head
+from controller.storage.kinds import KINDS, kind_of
+from controller.storage.marks import excluded_of, newest_marks
 from controller.storage.paged_reads import FIRST_STEPS, ITEM_CHARACTERS, Step, Steps, next_step, pages
 from controller.storage.rows import (
     AnyRow,
     StreamOrigin,
+    by_stream,
     config_of,
     cut_of,
+    mark_of,
     numbers_of,
     original_of,
     page_of,
     remainders_of,
     rows_of,
     segment_of,
+    to_json,
 )
 from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
-from controller.storage.writer_states import StoredLog, writer_steps
+from controller.storage.writer_states import StoredLog, stored_changes, stored_states, writer_steps
 from strandline.core.aggregate import Remainder
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig
@@ -39,42 +43,28 @@ from strandline.core.stream import Stream
 from strandline.core.writer import StreamWriter
 from strandline.errors import StoreCorrupt, StrandlineError
 
-LOADED_MARKS: Final = 256  # of each key, read when a stream is loaded
+ROWS_AT_ONCE: Final = 2_048  # of a table, for several streams together
 MARK_ITEMS: Final = 8  # the work of loading a mark
-QUERY_ITEMS: Final = 32  # the work of running a query
 
 # Built once: building a query costs more than running it.
-_head = schema.head.c
-_STREAM: Final = (
-    select(schema.stream, _head.standing)
-    .outerjoin(schema.head, and_(_head.kind == Kind.STREAM.value, _head.name == schema.stream.c.name))
-    .where(schema.stream.c.name == bindparam("stream"))
-)
-_segment = schema.segment.c
+_head, _segment = schema.head.c, schema.segment.c
 _SEGMENTS: Final = page_of(rows_of(schema.segment).where(_segment.id > bindparam("after")).order_by(_segment.id))
-_mark = schema.mark.c
 
 
-def _keys() -> Select[Any]:
-    """The keys of a stream, in order, each with the seqs of its oldest and newest mark. It looks each of them up, since
-    there may be millions of marks."""
-    of_stream = _mark.stream == bindparam("stream")
-
-    def first_key(*further: ColumnElement[bool]) -> ScalarSelect[str]:
-        in_order = select(_mark.key).where(of_stream, *further).order_by(_mark.key, _mark.seq)
-        return in_order.limit(1).scalar_subquery()
-
-    keys = select(first_key().label("key")).cte("keys", recursive=True)
-    keys = keys.union_all(select(first_key(_mark.key > keys.c.key)).where(keys.c.key.is_not(None)))
-    of_key = of_stream, _mark.key == keys.c.key
-    first, last = (select(end(_mark.seq)).where(*of_key).scalar_subquery() for end in (func.min, func.max))
-    found = select(keys.c.key, first.label("first"), last.label("last"))
-    return found.where(keys.c.key.is_not(None))
+@cache
+def _streams(database: str) -> Select[Any]:
+    """Selects streams with their heads."""
+    head = [each.label(f"head_{each.name}") for each in HEAD_COLUMNS]
+    of_stream = and_(_head.kind == Kind.STREAM.value, _head.name == schema.stream.c.name)
+    query = select(schema.stream, _head.standing, *head).join(schema.head, of_stream)
+    return query.where(KINDS[database].among(schema.stream.c.name, "names"))
 
 
-_KEYS: Final = _keys()
-_OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
-_NEWEST: Final = page_of(_OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq))
+@cache
+def _first_rows(database: str, table: Table) -> Select[Any]:
+    """Selects rows of streams in order, no more than are read at once."""
+    query = select(table).where(KINDS[database].among(table.c.stream, "names")).order_by(*table.primary_key.columns)
+    return query.limit(ROWS_AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,43 +102,76 @@ LARGE: Final = Large.LARGE
 FoundStream: TypeAlias = StoredStream | StoreCorrupt | Large | None
 
 
-def ready_streams(connection: Connection, wanted: Sequence[tuple[str, Unserved]]) -> list[FoundStream]:
-    """Loads several streams from one snapshot, as far as FIRST_STEPS suffice for all of them. One whose rows
+def ready_streams(connection: Connection, names: Sequence[str], unserved: Unserved) -> list[FoundStream]:
+    """Loads several streams from one snapshot, in one round trip, as far as all of them are small. One whose rows
     cannot be read is found as its error."""
+    kind, given = kind_of(connection), {"names": to_json(names)}
+    of_streams = schema.segment, schema.writer_state, schema.writer_change
     with connection.begin():
-        steps_left = iter(range(FIRST_STEPS))
-        return [_ready_stream(connection, name, unserved, steps_left) for name, unserved in wanted]
+        found = kind.select_all(
+            connection,
+            [
+                (_streams(kind.name), given),
+                newest_marks(kind.name, names),
+                *((_first_rows(kind.name, table), given) for table in of_streams),
+            ],
+        )
+    if any(len(rows) == ROWS_AT_ONCE for rows in found[2:]):
+        half = len(names) // 2
+        if not half:
+            return [LARGE]
+        return [each for some in (names[:half], names[half:]) for each in ready_streams(connection, some, unserved)]
+    streams, marks, segments, states, changes = map(by_stream, found, ("name", "known_stream", *["stream"] * 3))
 
+    def made(name: str) -> FoundStream:
+        if name not in streams:
+            return None
+        steps = _made(streams[name][0], marks[name], segments[name], states[name], changes[name], unserved)
+        try:
+            with made_of_rows(stream=name):
+                for _ in range(FIRST_STEPS):
+                    if (done := next_step(steps)) is not None:
+                        return done.result
+        except StoreCorrupt as error:
+            return error
+        steps.close()
+        return LARGE
 
-def _ready_stream(connection: Connection, name: str, unserved: Unserved, steps_left: Iterator[int]) -> FoundStream:
-    steps = _stream_steps(connection, name, unserved)
-    try:
-        with made_of_rows(stream=name):
-            for _ in itertools.chain([0], steps_left):
-                if (done := next_step(steps)) is not None:
-                    return done.result
-    except StoreCorrupt as error:
-        return error
-    steps.close()
-    return LARGE
+    return list(map(made, names))
 
 
 def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps[StoredStream | None]:
-    row = connection.execute(_STREAM, {"stream": name}).one_or_none()
-    head = head_of(connection, Subject(Kind.STREAM, name))
-    if row is None or head is None:
+    kind = kind_of(connection)
+    rows = connection.execute(_streams(kind.name), {"names": to_json([name])}).all()
+    if not rows:
         return None
-    found = decoded(schema.stream, row, stream_of)
-    step = Step()
-    chains, first_seqs = yield from _newest_marks(connection, name, step)
+    query, given = newest_marks(kind.name, [name])
+    marks = connection.execute(query, given).all()
+    segments = pages(connection, _SEGMENTS, {"stream": name}, "", "id", lambda row: len(row.predecessors))
+    states, changes = stored_states(connection, name), stored_changes(connection, name)
+    return (yield from _made(rows[0], marks, segments, states, changes, unserved))
+
+
+def _made(
+    row: AnyRow,
+    marks: Iterable[AnyRow],
+    segments: Iterable[AnyRow],
+    states: Iterable[AnyRow],
+    changes: Iterable[AnyRow],
+    unserved: Unserved,
+) -> Steps[StoredStream]:
+    """Makes a stream of its rows."""
+    name, found, step = row.name, decoded(schema.stream, row, stream_of), Step()
+    head = Head(*[getattr(row, f"head_{each}") for each in Head._fields])
+    chains, first_seqs = yield from _newest_marks(name, marks, step)
     last_marks = [chain.last for chain in chains.values() if chain.last is not None]
-    graph, places, noted_at = yield from _segments(connection, name, row.open, step)
-    stored = yield from writer_steps(connection, name)
+    graph, places, noted_at = yield from _segments(name, segments, bool(row.open), step)
+    stored = yield from writer_steps(name, states, changes)
     stream = Stream.restored(
         name,
         found.config,
         graph,
-        sealed=row.sealed,
+        sealed=bool(row.sealed),
         epochs=row.epochs,
         head=found.head,
         clock=head.clock,
@@ -204,45 +227,45 @@ def _forget_passed(writer: StreamWriter, last_times: dict[str, int]) -> None:
             key_state.drop_passed(last_times[key])
 
 
-def _newest_marks(connection: Connection, name: str, step: Step) -> Steps[tuple[dict[str, MarkChain], dict[str, int]]]:
+def _newest_marks(name: str, rows: Iterable[AnyRow], step: Step) -> Steps[tuple[dict[str, MarkChain], dict[str, int]]]:
     """By key: the newest marks, and the seq of the oldest stored mark."""
     chains, first_seqs = dict[str, MarkChain](), dict[str, int]()
-    for key, first, last in connection.execute(_KEYS, {"stream": name}).all():
-        of_key, before = {"stream": name, "key": key}, max(first, last - LOADED_MARKS + 1) - 1
-        chain = chains[key] = MarkChain()
-        made = MarkRows(connection, name, key)
-        first_seqs[key] = first
-        for rows in pages(connection, _NEWEST, of_key, before, "seq", lambda row: len(row.cut)):
-            for row in rows:
-                mark = made.mark(row)
-                try:
-                    chain.append(mark)
-                except ValueError as error:
-                    raise corrupt(schema.mark, dict(row._mapping), str(error)) from error
-                if step.did(MARK_ITEMS + len(row.cut) // ITEM_CHARACTERS):
-                    yield
-        if chain.last is None:
-            raise corrupt(schema.mark, {**of_key, "seq": first}, "its key is not one that can be looked up")
-        if chain.first_seq > before + 1:
-            raise missing_mark(name, key, before + 1)
-        if step.did(2 * QUERY_ITEMS):
+    excluded: tuple[object, tuple[str, ...]] = None, ()
+    for row in rows:
+        key = row.known_key
+        if row.seq is None:
+            raise corrupt(schema.mark, {"stream": name, "key": key, "seq": row.first_seq}, "it cannot be looked up")
+        mark = decoded(schema.mark, row, mark_of)
+        if row.excluded_since is not None:
+            if excluded[0] != (since := (key, row.excluded_since)):
+                excluded = since, excluded_of(row)
+            mark = replace(mark, excluded=excluded[1])
+        chain = chains.get(key)
+        if chain is None:
+            chain, first_seqs[key] = chains.setdefault(key, MarkChain()), row.first_seq
+            if row.seq > (first := max(row.first_seq, row.after + 1)):
+                raise missing_mark(name, key, first)
+        try:
+            chain.append(mark)
+        except ValueError as error:
+            raise corrupt(schema.mark, {"stream": name, "key": key, "seq": row.seq}, str(error)) from error
+        if step.did(MARK_ITEMS + len(row.cut) // ITEM_CHARACTERS):
             yield
     return chains, first_seqs
 
 
 def _segments(
-    connection: Connection, name: str, open: bool, step: Step
+    name: str, rows: Iterable[AnyRow], open: bool, step: Step
 ) -> Steps[tuple[SegmentGraph, dict[str, int], dict[str, int]]]:
     """The segments of a stream, their places, and when each was last noted."""
     segments, places, noted_at = dict[int, Segment](), dict[str, int](), dict[str, int]()
-    for page in pages(connection, _SEGMENTS, {"stream": name}, "", "id", lambda row: len(row.predecessors)):
-        for row in page:
-            segments[row.place] = decoded(schema.segment, row, segment_of)
-            places[row.id] = row.place
-            if row.last_noted_at is not None:
-                noted_at[row.id] = row.last_noted_at
-            if step.did(1 + len(row.predecessors) // ITEM_CHARACTERS):
-                yield
+    for row in rows:
+        segments[row.place] = decoded(schema.segment, row, segment_of)
+        places[row.id] = row.place
+        if row.last_noted_at is not None:
+            noted_at[row.id] = row.last_noted_at
+        if step.did(1 + len(row.predecessors) // ITEM_CHARACTERS):
+            yield
     try:
         graph = SegmentGraph((segments[place] for place in sorted(segments)), open=open)
     except (ValueError, StrandlineError) as error:  # one is missing

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, FromClause, Row, Select, and_, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Connection, FromClause, Row, Select, and_, bindparam, func, or_, select
 
 from controller.storage import schema
 from controller.storage.given_rows import NUMBER, TEXT, given_rows, with_given_rows
@@ -15,6 +15,7 @@ from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.mark import Mark
 from strandline.errors import StoreCorrupt
 
+LOADED_MARKS: Final = 256  # of each key, the newest, read when a stream is loaded
 LIGHT_CHARACTERS: Final = 4 * 1024 * 1024  # in the names of writers that marks leave out, of marks given at once
 
 # Built once: building a query costs more than running it.
@@ -109,13 +110,14 @@ def since_of(rows: Iterable[AnyRow]) -> MarksSince:
         mark = decoded(schema.mark, row, mark_of)
         if row.excluded_since is not None:
             if since_row != (since_row := (row.stream, row.key, row.excluded_since)):
-                excluded = _excluded_of(row)
+                excluded = excluded_of(row)
             mark = replace(mark, excluded=excluded)
         found.marks.append(mark)
     return found
 
 
-def _excluded_of(row: Row[Any]) -> tuple[str, ...]:
+def excluded_of(row: AnyRow) -> tuple[str, ...]:
+    """Whom a mark leaves out, with whose row theirs was selected."""
     of_row = {"stream": row.stream, "key": row.key, "seq": row.excluded_since}
     if row.writers is None:
         raise corrupt(schema.excluded, of_row, MISSING)
@@ -125,27 +127,49 @@ def _excluded_of(row: Row[Any]) -> tuple[str, ...]:
         raise corrupt(schema.excluded, of_row, f"it cannot be read: {error}") from error
 
 
+def newest_marks(database: str, streams: Iterable[str]) -> Query:
+    """Selects the newest marks of each key of these streams. `since_of` is what the rows of a stream mean."""
+    return _NEWEST_MARKS[database], given_rows({"stream": stream, "key": None} for stream in streams)
+
+
 def _marks_since(given: FromClause) -> Select[Any]:
-    """It looks up each key of the streams, whether it is given or not: there may be millions of marks."""
+    def after(keys: FromClause) -> ColumnElement[int]:
+        seq = select(given.c.seq).where(given.c.stream == keys.c.stream, given.c.key == keys.c.key)
+        return func.coalesce(seq.scalar_subquery(), 0)
+
+    return _marks_after(given, after)
+
+
+def _newest_marks(given: FromClause) -> Select[Any]:
+    def after(keys: FromClause) -> ColumnElement[int]:
+        newest = select(func.max(_mark.seq)).where(_mark.stream == keys.c.stream, _mark.key == keys.c.key)
+        return newest.scalar_subquery() - LOADED_MARKS
+
+    return _marks_after(given, after)
+
+
+def _marks_after(given: FromClause, after: Callable[[FromClause], ColumnElement[int]]) -> Select[Any]:
+    """It looks up each key of the streams, whether it is given or not: there may be millions of marks. `after` is the
+    seq after which those of a key begin."""
     of_stream = select(func.min(_mark.key)).where(_mark.stream == given.c.stream).scalar_subquery()
     keys = select(given.c.stream, of_stream.label("key")).where(given.c.key.is_(None)).cte("keys", recursive=True)
     next_key = select(func.min(_mark.key)).where(_mark.stream == keys.c.stream, _mark.key > keys.c.key)
     keys = keys.union_all(select(keys.c.stream, next_key.scalar_subquery()).where(keys.c.key.is_not(None)))
-    seq = select(given.c.seq).where(given.c.stream == keys.c.stream, given.c.key == keys.c.key).scalar_subquery()
     first_seq = select(func.min(_mark.seq)).where(_mark.stream == keys.c.stream, _mark.key == keys.c.key)
-    columns = func.coalesce(seq, 0).label("seq"), first_seq.scalar_subquery().label("first_seq")
+    columns = after(keys).label("after"), first_seq.scalar_subquery().label("first_seq")
     known = select(keys.c.stream, keys.c.key, *columns).where(keys.c.key.is_not(None)).cte("known")
     known = known.prefix_with("MATERIALIZED")  # else it is looked up for each mark of a key
-    of_key = and_(_mark.stream == known.c.stream, _mark.key == known.c.key, _mark.seq > known.c.seq)
+    of_key = and_(_mark.stream == known.c.stream, _mark.key == known.c.key, _mark.seq > known.c.after)
     excluded = schema.excluded.c
     of_mark = and_(excluded.stream == _mark.stream, excluded.key == _mark.key, excluded.seq == _mark.excluded_since)
-    which = known.c.stream.label("known_stream"), known.c.key.label("known_key"), known.c.first_seq
+    which = known.c.stream.label("known_stream"), known.c.key.label("known_key"), known.c.first_seq, known.c.after
     query = select(schema.mark, excluded.writers, *which).select_from(known).outerjoin(schema.mark, of_key)
     query = query.outerjoin(schema.excluded, of_mark).where(or_(_mark.seq.is_not(None), known.c.first_seq > 1))
     return query.order_by(known.c.stream, known.c.key, _mark.seq)
 
 
 _MARKS_SINCE: Final = with_given_rows({"stream": TEXT, "key": TEXT, "seq": NUMBER}, _marks_since)
+_NEWEST_MARKS: Final = with_given_rows({"stream": TEXT, "key": TEXT}, _newest_marks)
 
 
 class StoredMarks:

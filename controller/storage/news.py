@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -16,7 +15,7 @@ from controller.storage.heads import Head, Service, compare, lock, locked, locki
 from controller.storage.kinds import KINDS, kind_of
 from controller.storage.load import StreamRow, epochs_before, stream_of
 from controller.storage.marks import MarksSince, marks_since, since_of
-from controller.storage.rows import AnyRow, Query, to_json
+from controller.storage.rows import AnyRow, Query, by_stream, to_json
 from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import decoded
 from controller.storage.writer_states import StoredChange, changes_since, log_of
@@ -169,7 +168,7 @@ def _decoded(found: Found, behind: Mapping[str, Known], rows: Sequence[Sequence[
     `rows` may be of further streams."""
     if not behind:
         return found
-    changes, marks, streams = map(_by_stream, rows, ("stream", "known_stream", "name"))
+    changes, marks, streams = map(by_stream, rows, ("stream", "known_stream", "name"))
     for name, each in behind.items():
         subject = Subject(Kind.STREAM, name)
         head = found.heads[subject]
@@ -191,11 +190,4 @@ def _decoded(found: Found, behind: Mapping[str, Known], rows: Sequence[Sequence[
             )
         except StoreCorrupt:  # the next load raises it, for its own callers
             found.outdated.add(subject)
-    return found
-
-
-def _by_stream(rows: Sequence[AnyRow], column: str) -> Mapping[str, list[AnyRow]]:
-    found = defaultdict[str, list[AnyRow]](list)
-    for row in rows:
-        found[getattr(row, column)].append(row)
     return found

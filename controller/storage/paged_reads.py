@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -65,16 +65,15 @@ def pages(
     after: Any,
     place: str,
     weight: Callable[[AnyRow], int],
-) -> Iterator[Sequence[AnyRow]]:
-    """The rows of a query with the parameters `after` and `rows`, a page at a time, in the order of the column `place`.
+) -> Iterator[AnyRow]:
+    """The rows of a query with the parameters `after` and `rows`, read a page at a time, in the order of a column.
 
     `weight` returns the characters of a row. A page has about PAGE_CHARACTERS, however long its rows are.
     """
     rows = PAGE_FIRST_ROWS
     while True:
         page = connection.execute(query, {**values, "after": after, "rows": rows}).all()
-        if page:
-            yield page
+        yield from page
         if len(page) < rows:
             return
         after = getattr(page[-1], place)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -187,3 +188,11 @@ def mark_of(row: AnyRow) -> Mark:
         excluded=(),
         created_at=row.created_at,
     )
+
+
+def by_stream(rows: Iterable[AnyRow], column: str) -> Mapping[str, list[AnyRow]]:
+    """Rows by their stream, which a column has."""
+    found = defaultdict[str, list[AnyRow]](list)
+    for row in rows:
+        found[getattr(row, column)].append(row)
+    return found

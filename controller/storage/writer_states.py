@@ -8,7 +8,7 @@ Loading a stream reads both: each writer's row, and the changes with a seq great
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -117,8 +117,18 @@ def change_values(stream: str, seq: int, writers: Sequence[Document], stamp: int
 
 
 _state, _change = schema.writer_state.c, schema.writer_change.c
-STATES: Final = page_of(rows_of(schema.writer_state).where(_state.name > bindparam("after")).order_by(_state.name))
-CHANGES: Final = page_of(rows_of(schema.writer_change).where(_change.seq > bindparam("after")).order_by(_change.seq))
+_STATES: Final = page_of(rows_of(schema.writer_state).where(_state.name > bindparam("after")).order_by(_state.name))
+_CHANGES: Final = page_of(rows_of(schema.writer_change).where(_change.seq > bindparam("after")).order_by(_change.seq))
+
+
+def stored_states(connection: Connection, stream: str) -> Iterator[AnyRow]:
+    """The rows of the writers of a stream."""
+    return pages(connection, _STATES, {"stream": stream}, "", "name", lambda row: len(row.state))
+
+
+def stored_changes(connection: Connection, stream: str) -> Iterator[AnyRow]:
+    """The rows of the log of a stream."""
+    return pages(connection, _CHANGES, {"stream": stream}, 0, "seq", lambda row: len(row.writers))
 
 
 def state_of(row: AnyRow) -> StoredWriter:
@@ -176,8 +186,8 @@ class StoredWriters:
     log: StoredLog
 
 
-def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
-    """Loads the writers of a stream, and its log. Runs within the caller's transaction."""
+def writer_steps(stream: str, states: Iterable[AnyRow], changes: Iterable[AnyRow]) -> Steps[StoredWriters]:
+    """Makes the writers of a stream, and its log, of their rows in order."""
     found, step = StoredWriters({}, StoredLog()), Step()
     of_stream = {"stream": stream}
     writers, log, through = found.writers, found.log, dict[str, int]()
@@ -186,38 +196,36 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
         writer = writers[stored.name] = _applied(stored, before)
         return writer.name
 
-    for page in pages(connection, STATES, of_stream, "", "name", lambda row: len(row.state)):
-        for row in page:
-            name = take(decoded(schema.writer_state, row, state_of), None)
-            through[name] = row.through
-            log.seq = max(log.seq, row.through)
-            if step.did(1 + len(writers[name].key_states) + len(row.state) // ITEM_CHARACTERS):
-                yield
-    for page in pages(connection, CHANGES, of_stream, 0, "seq", lambda row: len(row.writers)):
-        for row in page:
-            if step.did(len(row.writers) // ITEM_CHARACTERS):
-                yield
-            if log.rows and row.seq != (follows := log.rows[-1][0] + 1):
-                raise corrupt(schema.writer_change, {**of_stream, "seq": follows}, MISSING)
-            names, unknown, whole, forgotten = list[str](), list[str](), list[str](), list[str]()
-            for stored in decoded(schema.writer_change, row, changes_of):
-                before = writers.get(stored.name)
-                if not stored.key_states:
-                    forgotten.append(stored.name)
-                    if row.seq > through.get(stored.name, 0):
-                        writers.pop(stored.name, None)
-                    continue
+    for row in states:
+        name = take(decoded(schema.writer_state, row, state_of), None)
+        through[name] = row.through
+        log.seq = max(log.seq, row.through)
+        if step.did(1 + len(writers[name].key_states) + len(row.state) // ITEM_CHARACTERS):
+            yield
+    for row in changes:
+        if step.did(len(row.writers) // ITEM_CHARACTERS):
+            yield
+        if log.rows and row.seq != (follows := log.rows[-1][0] + 1):
+            raise corrupt(schema.writer_change, {**of_stream, "seq": follows}, MISSING)
+        names, unknown, whole, forgotten = list[str](), list[str](), list[str](), list[str]()
+        for stored in decoded(schema.writer_change, row, changes_of):
+            before = writers.get(stored.name)
+            if not stored.key_states:
+                forgotten.append(stored.name)
                 if row.seq > through.get(stored.name, 0):
-                    names.append(take(stored, before))
-                    unknown.append(names[-1])
-                    if all(each.whole for each in stored.key_states.values()):
-                        whole.append(names[-1])
-                else:
-                    assert before is not None  # its own row is newer
-                    names.append(before.name)  # one string for each name, however often it is in the log
-                if step.did(1 + len(stored.key_states)):
-                    yield
-            log.add(row.seq, names, unknown, whole, forgotten)
+                    writers.pop(stored.name, None)
+                continue
+            if row.seq > through.get(stored.name, 0):
+                names.append(take(stored, before))
+                unknown.append(names[-1])
+                if all(each.whole for each in stored.key_states.values()):
+                    whole.append(names[-1])
+            else:
+                assert before is not None  # its own row is newer
+                names.append(before.name)  # one string for each name, however often it is in the log
+            if step.did(1 + len(stored.key_states)):
+                yield
+        log.add(row.seq, names, unknown, whole, forgotten)
     return found
 
 

@@ -15,7 +15,6 @@ LOADED_TOGETHER: Final = 16  # streams that are wanted at the same time, in one 
 
 class _Wanted(NamedTuple):
     name: str
-    unserved: Unserved
     found: asyncio.Future[FoundStream]
 
 
@@ -25,20 +24,22 @@ class Loading:
     A large stream is loaded by itself, in steps, so that small ones do not wait for it.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, unserved: Unserved) -> None:
+        """`unserved` is the controller's."""
         self._store = store
+        self._unserved = unserved
         self._wanted: list[_Wanted] = []
         self._reading: asyncio.Task[None] | None = None
 
-    async def load(self, name: str, unserved: Unserved) -> StoredStream | None:
+    async def load(self, name: str) -> StoredStream | None:
         """The stream; None if it does not exist. Raises what `Store.load` raises."""
-        wanted = _Wanted(name, unserved, asyncio.get_running_loop().create_future())
+        wanted = _Wanted(name, asyncio.get_running_loop().create_future())
         self._wanted.append(wanted)
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
         found = await wanted.found
         if found is LARGE:
-            return await self._store.load(stream_steps, name, unserved)
+            return await self._store.load(stream_steps, name, self._unserved)
         if isinstance(found, StoreCorrupt):
             self._store.unreadable(found)
             raise found
@@ -60,7 +61,7 @@ class Loading:
 
     async def _read_together(self, together: list[_Wanted]) -> None:
         try:
-            found = await self._store.read(ready_streams, [(each.name, each.unserved) for each in together])
+            found = await self._store.read(ready_streams, [each.name for each in together], self._unserved)
         except Exception as error:
             for each in together:
                 if not each.found.done():

@@ -70,7 +70,7 @@ class Streams:
         self.cache: Cache[LoadedStream] = Cache(Kind.STREAM, self._load, commits, freshness, load_wait_ms)
         # The stream if it is in memory; never waits. For the hot path.
         self.find_loaded: Final[Callable[[str], LoadedStream | None]] = self.cache.find_loaded
-        self._loading = Loading(store)
+        self._loading = Loading(store, clock.unserved)
         self.timers = Timers(clock, lambda name: self.cache.change_soon(name, _advance))
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, StreamCounts] = {}  # by name, kept while a stream is loaded again
@@ -161,7 +161,7 @@ class Streams:
     async def _load(self, name: str) -> LoadedStream | None:
         began = asyncio.get_running_loop().time()
         try:
-            stored = await self._loading.load(name, self._clock.unserved)
+            stored = await self._loading.load(name)
             if stored is None:
                 return None
             with self._store.made_of_rows(stream=name):

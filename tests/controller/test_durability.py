@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.storage.load import LOADED_MARKS
+from controller.storage.marks import LOADED_MARKS
 from tests.served import OwnProcess
 
 pytestmark = pytest.mark.usefixtures("both_stores")

@@ -13,7 +13,7 @@ from controller.mark_retention import RETENTION_CHECK_MS
 from controller.storage import marks, schema
 from controller.storage.database import open_database
 from controller.storage.inspection import FaultKind, Inspection, opened
-from controller.storage.load import LOADED_MARKS
+from controller.storage.marks import LOADED_MARKS
 from tests.served import InProcess
 
 pytestmark = pytest.mark.usefixtures("both_stores")

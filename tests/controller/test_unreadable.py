@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from controller.storage.load import LOADED_MARKS
+from controller.storage.marks import LOADED_MARKS
 from tests.postgres import Postgres
 from tests.served import InProcess, OwnProcess
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from controller.commit.writer_log import WriterLog
 from controller.storage import schema
-from controller.storage.rows import Values
 from controller.storage.save import Commit
-from controller.storage.writer_states import STATES, StoredChange, changed_writers, changes_of, writer_steps
+from controller.storage.writer_states import StoredChange, changed_writers, changes_of, writer_steps
 from strandline.core.changes import Changes, Missed, StreamFacts
 from strandline.core.cut import NOTHING
 from strandline.core.mark import Mark
@@ -35,25 +33,6 @@ class ChangeRow(NamedTuple):
     stamp: int
 
 
-class Found:
-    def __init__(self, rows: list[Any]) -> None:
-        self._rows = rows
-
-    def all(self) -> list[Any]:
-        return self._rows
-
-
-class Rows:
-    """The connection that `writer_steps` reads from."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def execute(self, query: object, values: Values) -> Found:
-        rows: Mapping[Any, Any] = self._store.states if query is STATES else self._store.log
-        return Found([rows[place] for place in sorted(rows) if place > values["after"]][: values["rows"]])
-
-
 class Store:
     """What is stored of the stream."""
 
@@ -75,7 +54,11 @@ class Store:
         self._settings = settings
 
     def load(self) -> tuple[Stream, WriterLog]:
-        stored = at_once(writer_steps(Rows(self), self.name))  # type: ignore[arg-type]  # it only executes
+        states, changes = (
+            [self.states[name] for name in sorted(self.states)],
+            [self.log[seq] for seq in sorted(self.log)],
+        )
+        stored = at_once(writer_steps(self.name, states, changes))  # type: ignore[arg-type]  # it reads these columns
         last_marks = [marks[-1] for marks in self.marks.values()]
         stream = Stream.restored(
             self.name,

@@ -14,9 +14,10 @@ from controller.garbage_collector import lasting_objects
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.heads import serve
-from controller.storage.load import LARGE, LOADED_MARKS, StoredStream, ready_streams, stream_steps
+from controller.storage.load import LARGE, StoredStream, ready_streams, stream_steps
+from controller.storage.marks import LOADED_MARKS
 from controller.storage.paged_reads import STEP_ITEMS
-from controller.storage.writer_states import CHANGES, STATES, StoredLog
+from controller.storage.writer_states import StoredLog, stored_changes, stored_states
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
@@ -206,7 +207,7 @@ def test_ready_streams_are_loaded_from_one_read_each_as_it_is(served: Served) ->
     with served.database.writer.begin():
         served.database.writer.execute(schema.stream.update().where(schema.stream.c.name == "b").values(head="{"))
     names = ("a", "s", "b", "none", "z")
-    found = ready_streams(served.database.reader, [(name, served.unserved) for name in names])
+    found = ready_streams(served.database.reader, names, served.unserved)
     a, large, unreadable, none, z = found
     assert isinstance(a, StoredStream) and isinstance(z, StoredStream)
     assert (a.stream.name, z.stream.name) == ("a", "z")
@@ -234,7 +235,7 @@ def test_all_queries_of_a_read_see_one_snapshot(served: Served) -> None:
     connection = served.database.reader
 
     def states() -> list[str]:
-        return [row.name for row in connection.execute(STATES, {"stream": "s", "after": "", "rows": 9})]
+        return [row.name for row in stored_states(connection, "s")]
 
     with connection.begin():
         before = states()
@@ -243,4 +244,4 @@ def test_all_queries_of_a_read_see_one_snapshot(served: Served) -> None:
         served.flush(live)
         assert states() == before
     with connection.begin():
-        assert len(connection.execute(CHANGES, {"stream": "s", "after": 0, "rows": 9}).all()) == 2
+        assert len(list(stored_changes(connection, "s"))) == 2
