@@ -109,9 +109,19 @@ class Controller:
         self._tasks = [asyncio.create_task(each, name="repeated work") for each in run]
 
     async def controllers(self) -> ControllersReply:
-        """Who serves the store."""
-        found = await self.store.read(present_controllers)
-        return ControllersReply(controllers=tuple(ControllerReply(**each._asdict()) for each in found))
+        """Who serves the store, as it was a moment ago."""
+        found: ControllersReply = await self.status.memo.get("controllers", self._controllers)
+        return found
+
+    async def _controllers(self) -> ControllersReply:
+        seen, now = await self.store.read(present_controllers, self.clock.now()), self.clock.now()
+        found = [
+            ControllerReply(
+                name=each.name, version=each.version, state=each.state(now), since=each.since, seen_at=each.seen_at
+            )
+            for each in seen
+        ]
+        return ControllersReply(at=now, controllers=tuple(found))
 
     def begin_stop(self) -> None:
         """Ends readiness, answers waiting readers, and starts the deadline of `stop`, whatever the store does."""

@@ -19,6 +19,7 @@ from strandline.limits import TIME_BOUND_MS
 
 if TYPE_CHECKING:
     from strandline.core.aggregate import Holder
+    from strandline.wire.controllers import ControllerReply
     from strandline.wire.streams import HolderReply
 
 EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
@@ -190,6 +191,18 @@ def key_name(key: str) -> str:
 def counts(states: Mapping[str, int]) -> str:
     """Writers by state."""
     return ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in sorted(states.items()) if count) or "none"
+
+
+def controller_state(controller: ControllerReply, now: int) -> str:
+    """The state of a controller, and for how long it is not there."""
+    unseen = span(now - controller.seen_at)
+    return {"away": f"away for {unseen}", "ended": f"ended {unseen} ago"}.get(controller.state, "serving")
+
+
+def how_many_serve(controllers: Mapping[str, int]) -> str:
+    """How many controllers serve, of those that should; from their number by state. Empty where there is one only."""
+    serving, away = controllers.get("serving", 0), controllers.get("away", 0)
+    return f"{serving} of {serving + away}" if serving + away > 1 else ""
 
 
 def holding(holder: Holder | HolderReply | None) -> str:

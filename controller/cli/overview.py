@@ -8,6 +8,7 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import option
 from controller.cli.screen import Output, prints
 from controller.cli.stream_table import all_lines, ask_streams, frame, others, rows
+from controller.wording import how_many_serve
 from strandline.limits import PAGE_ENTRIES
 
 
@@ -20,11 +21,13 @@ def command(client: ControllerClient, trouble: bool, output: Output) -> None:
     seen = ask_streams(client, limit=PAGE_ENTRIES, trouble=trouble)
     none = ["no stream is in trouble" if trouble else "there is no stream yet"]
     partial = ["the controller could not read the status of all streams, and more may be in trouble"]
+    serving = how_many_serve(seen.controllers)
     output.show(
         frame(seen),
         lambda: [
             *(rows(all_lines(seen, output.times)) or none),
             *others(seen, "`strandline streams NAME` shows one"),
             *(partial if seen.partial else []),
+            *([f"{serving} controllers serve: `strandline controllers` names them"] if serving else []),
         ],
     )

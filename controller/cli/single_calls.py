@@ -34,7 +34,7 @@ from controller.cli.options import (
 )
 from controller.cli.screen import fields, listing, mark_line
 from controller.terminal import say
-from controller.wording import Times, compact, holding, indented, offsets
+from controller.wording import Times, compact, controller_state, holding, indented, offsets
 from strandline.core.time_units import unit_of
 from strandline.limits import OFFSET_BOUND
 
@@ -203,8 +203,11 @@ def _index_words(page: TimeIndexPage, _: Given, times: Times) -> list[str]:
 
 
 def _controllers_words(seen: ControllersReply, _: Given, times: Times) -> list[str]:
-    header = ("controller", "since", "last seen", "version")
-    rows = [(each.name, times.show(each.since), times.show(each.seen_at), each.version) for each in seen.controllers]
+    header = ("controller", "state", "since", "last seen", "version")
+    rows = [
+        (each.name, controller_state(each, seen.at), times.show(each.since), times.show(each.seen_at), each.version)
+        for each in seen.controllers
+    ]
     return listing(header, rows, none="no controller serves it")
 
 
@@ -346,7 +349,7 @@ ROWS: Final = {
     ),
     "controllers": SingleCall(
         "List the controllers that serve a store.",
-        "List the controllers that serve the store: since when, and their version.",
+        "List the controllers that serve the store, are away or have ended: since when, and their version.",
         "controllers",
         [],
         _controllers_words,

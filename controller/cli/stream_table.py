@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ class StreamsSeen:
     unread: dict[str, str] = field(default_factory=dict)
     known: int = 0  # how many there are in all
     partial: bool = False  # others may be in trouble that the controller could not read
+    controllers: Mapping[str, int] = field(default_factory=dict)  # by state
 
     @property
     def names(self) -> list[str]:
@@ -39,7 +40,7 @@ class StreamsSeen:
     def add(self, answered: Answered[StatusPage], most: int | None = None) -> None:
         """Adds those of an answer that are new, while there are fewer than `most`."""
         page = answered.value
-        self.at = page.at
+        self.at, self.controllers = page.at, page.controllers
         for each, as_json in zip(page.streams, answered.json["streams"], strict=True):
             if each.stream not in self.streams and (most is None or len(self.streams) < most):
                 self.streams[each.stream] = each

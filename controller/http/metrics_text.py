@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -10,8 +12,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 
 from controller.controller import Controller
 from controller.status import metric_families as metric
-from controller.status.metrics import Samples
+from controller.status.metrics import METRICS_STORE_WAIT_MS, Samples
 from controller.storage.diagnosis import Cause
+from strandline.errors import StoreUnavailable
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -27,10 +30,25 @@ class MetricsText:
 
     async def text(self) -> bytes:
         """The text of one scrape."""
-        samples = Samples(await self._controller.measures.take())
+        taken, lasted = await asyncio.gather(self._controller.measures.take(), self._controllers())
+        samples = Samples(taken)
         self._take_controller(samples)
+        for labels, lasted_ms in lasted.items():
+            samples.add_ms(metric.CONTROLLERS, lasted_ms, *labels)
         parts = [await asyncio.to_thread(generate_latest, each) for each in (self._process, samples)]
         return b"".join(parts)
+
+    async def _controllers(self) -> Mapping[tuple[str, str], int]:
+        """For how long each controller of the store is in its state; nothing if the store does not answer in time."""
+        with suppress(TimeoutError, StoreUnavailable):
+            async with asyncio.timeout(METRICS_STORE_WAIT_MS / 1000):
+                found = await self._controller.controllers()
+            return {
+                (each.name, each.state): max(0, found.at - (each.seen_at if each.state == "away" else each.since))
+                for each in found.controllers
+                if each.state != "ended"
+            }
+        return {}
 
     def _take_controller(self, samples: Samples) -> None:
         controller, health = self._controller, self._controller.health

@@ -180,6 +180,13 @@ EVENT_CONNECTIONS = _gauge("event_connections", "Readers that follow marks as se
 EVENT_LIMIT = _gauge("event_connections_limit", "So many may.")
 RESPONSES = _counter("responses", "Requests answered, by status.", "status")
 PROBLEMS = _counter("problems", "Requests answered with a problem, by its code.", "code")
+CONTROLLERS = _gauge(
+    "controller_state_seconds",
+    "For how long each controller of the store is serving or away, as this one sees it: one is away if it has not "
+    "recorded that it serves for five seconds. Absent while the store is away.",
+    "controller",
+    "state",
+)
 HOST_AHEAD = _gauge(
     "clock_host_ahead_seconds",
     "0; below that, by how much the clock that the controller's follows is behind it: somebody has set it back.",

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, Self
 
-from sqlalchemy import Connection, Select, and_, or_, select, tuple_, update
+from sqlalchemy import Connection, Select, and_, delete, or_, select, tuple_, update
 
 from controller.storage import schema
 from controller.storage.kinds import KINDS, kind_of
@@ -216,5 +216,6 @@ def start_over(connection: Connection, now: int) -> int | None:
     """
     stamped = {"stamp": new_stamp(), "structure": _head.structure + 1, "restored_at": now}
     connection.execute(update(schema.head).values(stamped))
+    connection.execute(delete(schema.controller))  # who served then is not missing now
     connection.execute(update(schema.service).values(restored_at=now))
     return connection.execute(select(_service.served_until)).scalar_one() or None

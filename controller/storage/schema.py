@@ -255,4 +255,5 @@ controller = Table(
     Column("version", String(64), nullable=False),
     Column("since", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
+    Column("ended", Boolean, nullable=False),  # in order: it will not be seen again
 )

@@ -201,6 +201,10 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
 
     at: Annotated[int, Meta(description="the controller's clock")]
     controller: ControllerStatus
+    controllers: Annotated[
+        Mapping[str, int],
+        Meta(description="the number of controllers of the store by state; empty while the store is away"),
+    ]
     trouble: TroubleCounts
     states: Annotated[Mapping[str, int], Meta(description="the number of streams by state, without zeros")]
     counts: StatusCounts

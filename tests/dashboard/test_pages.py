@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.storage.presence import Presence
 from tests.dashboard.conftest import PART, Served
 from tests.dashboard.html_tree import Element, read
 from tests.served import NOON, ManualClock
@@ -29,6 +30,28 @@ def ends(page: Element, chart: str = "lag-chart") -> float:
     path = page.by_id(chart).all("path", "line")[0]["d"]
     heights = [1000 - float(each.split()[1]) for each in path[1:].split("L")]
     return heights[-1] / max(*heights, 1.0)
+
+
+def test_one_of_two_controllers_that_is_away_is_seen_on_the_overview_and_by_its_name(served: Served) -> None:
+    assert "Controllers" not in served.page("/").one("dl").text  # one alone needs no number
+    other = Presence("b:1", "2", served.clock.wall)
+    served.portal.call(served.app.state.controller.store.write, other.serve)
+    assert "Controllers 2 of 2" in served.page("/").one("dl").text
+    served.pass_time(18 * SECOND)
+    tile = served.page("/").one("dl").all("div")[-1]
+    assert tile.text == "Controllers 1 of 2 1 away" and tile.all("a")[0]["href"] == "/controllers"
+    states = {row["Controller"]: row["State"] for row in served.page("/controllers").rows("controllers")}
+    assert states == {"test": "serving", "b:1": "away for 18 s"}
+    assert served.call("GET", "/v1/status")["controllers"] == {"serving": 1, "away": 1}
+    assert 'strandline_controller_state_seconds{controller="b:1",state="away"} 18.0' in served.get("/metrics").text
+
+    served.portal.call(served.app.state.controller.store.write, other.serve)
+    served.portal.call(served.app.state.controller.store.write, other.leave)
+    served.pass_time(3 * MINUTE)
+    assert "Controllers" not in served.page("/").one("dl").text
+    states = {row["Controller"]: row["State"] for row in served.page("/controllers").rows("controllers")}
+    assert states == {"test": "serving", "b:1": "ended 3 min 0 s ago"}
+    assert 'controller="b:1"' not in served.get("/metrics").text
 
 
 def test_the_guilty_writer_is_named_on_the_overview_and_two_clicks_away(served: Served) -> None:

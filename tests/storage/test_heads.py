@@ -12,7 +12,7 @@ import pytest
 from controller.storage.database import Database, open_database
 from controller.storage.heads import DueStream, compare, due_streams, lock, new_stamp, serve, start_over
 from controller.storage.news import lock_and_look
-from controller.storage.presence import GONE_MS, Presence, present_controllers
+from controller.storage.presence import ENDED_MS, GONE_MS, PRESENT_MS, Presence, present_controllers
 from controller.storage.save import Commit, write_rows
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import transaction
@@ -54,30 +54,71 @@ def test_a_lock_finds_the_heads_that_there_are_and_how_long_the_store_was_served
         assert compare(database.reader, [S, T, G]) == heads
 
 
-def names(database: Database) -> list[str]:
-    return [each.name for each in present_controllers(database.reader)]
+def states(database: Database, clock: ManualClock) -> dict[str, str]:
+    return {each.name: each.state(clock.now) for each in present_controllers(database.reader, clock.now)}
 
 
-def test_a_controller_is_present_from_when_it_serves_until_it_leaves_or_is_silent_for_long(database: Database) -> None:
+def test_a_controller_serves_is_away_once_it_is_silent_and_has_ended_for_an_hour(database: Database) -> None:
     clock = ManualClock()
-    one, other = Presence("one", "1", clock.wall), Presence("other", "2", clock.wall)
-    assert names(database) == []
+    one, other = Presence("a:1", "1", clock.wall), Presence("b:1", "2", clock.wall)
+    assert states(database, clock) == {}
     one.serve(database.writer)
     clock.now += 1_000
     other.serve(database.writer)
     one.serve(database.writer)
-    (first, _) = present_controllers(database.reader)
-    assert first == ("one", "1", NOON, NOON + 1_000) and names(database) == ["one", "other"]
-    one.leave(database.writer)
-    assert names(database) == ["other"]
+    (first, _) = present_controllers(database.reader, clock.now)
+    assert first == ("a:1", "1", NOON, NOON + 1_000, False)
+    assert states(database, clock) == {"a:1": "serving", "b:1": "serving"}
+    clock.now += PRESENT_MS
+    assert states(database, clock) == {"a:1": "serving", "b:1": "serving"}
     clock.now += 1
-    one.serve(database.writer)  # whose row was removed
-    assert names(database) == ["other", "one"]
-    clock.now += 5_000
     one.serve(database.writer)
-    clock.now += GONE_MS
-    Presence("last", "1", clock.wall).serve(database.writer)
-    assert names(database) == ["one", "last"]  # the other one was killed
+    assert states(database, clock) == {"a:1": "serving", "b:1": "away"}
+    one.leave(database.writer)
+    assert states(database, clock) == {"a:1": "ended", "b:1": "away"}
+    clock.now += ENDED_MS
+    assert states(database, clock) == {"a:1": "ended", "b:1": "away"}
+    clock.now += 1
+    assert states(database, clock) == {"b:1": "away"}
+    clock.now += GONE_MS - ENDED_MS
+    assert states(database, clock) == {}
+
+
+def test_a_controller_that_begins_takes_the_place_of_one_that_is_away_on_its_host_or_for_longest(
+    database: Database,
+) -> None:
+    clock = ManualClock()
+    killed = [Presence(name, "1", clock.wall) for name in ("a:1", "b:1", "c:1", "c:2")]
+    for each in killed:
+        each.serve(database.writer)
+        clock.now += 1_000
+    killed[-1].leave(database.writer)
+    clock.now += PRESENT_MS
+    for name, left in (("b:2", {"a:1", "c:1"}), ("d:1", {"c:1"}), ("d:2", set[str]()), ("d:3", set[str]())):
+        Presence(name, "1", clock.wall).serve(database.writer)
+        assert {name for name, state in states(database, clock).items() if state == "away"} == left
+    assert states(database, clock)["c:2"] == "ended"
+
+    killed[0].serve(database.writer)  # it was only stopped, and takes nobody's place
+    assert states(database, clock)["a:1"] == "serving" and len(states(database, clock)) == 6
+
+
+def test_a_controller_that_is_started_again_at_once_takes_its_own_place_once_it_is_away(database: Database) -> None:
+    clock = ManualClock()
+    killed, other = Presence("a:1", "1", clock.wall), Presence("b:1", "1", clock.wall)
+    killed.serve(database.writer)
+    clock.now += 1_000
+    other.serve(database.writer)
+    again = Presence("a:2", "1", clock.wall)
+    again.serve(database.writer)
+    assert states(database, clock) == dict.fromkeys(("a:1", "b:1", "a:2"), "serving")
+    for _ in range(PRESENT_MS // 1_000):
+        clock.now += 1_000
+        again.serve(database.writer)
+    assert states(database, clock) == dict.fromkeys(("b:1", "a:2"), "serving")
+    clock.now += 1_000
+    again.serve(database.writer)  # the other one was there when it began
+    assert states(database, clock) == {"b:1": "away", "a:2": "serving"}
 
 
 def test_a_stream_is_due_by_what_its_head_has(database: Database) -> None:

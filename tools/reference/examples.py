@@ -133,6 +133,7 @@ def _write(call: _Caller) -> None:
 
 def _read(call: _Caller) -> None:
     call("GET /v1/streams?limit=2")
+    call.committed()
     call("GET /v1/status?stream=orders")
     call("GET /v1/controllers")
     call(f"GET {STREAM}")

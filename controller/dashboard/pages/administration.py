@@ -8,10 +8,15 @@ from typing import Final
 from controller.dashboard.pages.page import Page, View
 from controller.dashboard.tables import Button, Cell, Column, Table
 from controller.storage.tokens import StoredToken
-from controller.wording import NOTHING, Times, moment
+from controller.wording import NOTHING, Times, controller_state, moment
 from strandline.access import Role
-from strandline.wire.controllers import ControllerReply
+from strandline.wire.controllers import ControllerReply, ControllerState
 
+_CONTROLLER_COLOURS: Final = {
+    ControllerState.SERVING: "good",
+    ControllerState.AWAY: "bad",
+    ControllerState.ENDED: "soft",
+}
 _TOKEN_COLOURS: Final = {"valid": "good", "expired": "warn", "revoked": "soft"}
 
 
@@ -19,8 +24,13 @@ async def controllers_page(view: View) -> Page:
     view.who.check_every_stream()
     found = await view.controller.controllers()
     when = partial(moment, now=view.now)
+
+    def state(each: ControllerReply) -> Cell:
+        return Cell(controller_state(each, found.at), colour=f"{_CONTROLLER_COLOURS[each.state]} strong")
+
     columns: list[Column[ControllerReply]] = [
         Column("name", "Controller", lambda each: each.name),
+        Column("state", "State", lambda each: each.state, cell=state),
         Column("since", "Since", lambda each: each.since, when, essential=False),
         Column("seen", "Last seen", lambda each: each.seen_at, when),
         Column("version", "Version", lambda each: each.version, essential=False),

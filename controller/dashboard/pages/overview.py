@@ -22,7 +22,7 @@ from controller.dashboard.words import (
     writers_word,
 )
 from controller.status.overview import GroupsFound
-from controller.wording import NOTHING, Times, behind, holding, is_epoch, span
+from controller.wording import NOTHING, Times, behind, holding, how_many_serve, is_epoch, span
 from strandline.errors import StreamLoading
 from strandline.wire.status import GroupStatus, State, StreamStatus
 
@@ -41,7 +41,7 @@ async def overview_page(view: View) -> Page:
         "overview.html",
         "Overview",
         {
-            "tiles": _overview_tiles(view, states, groups, len(unread)),
+            "tiles": [*_overview_tiles(view, states, groups, len(unread)), *await _controllers_tile(view)],
             "attention": troubles.cards(),
             "hushed": troubles.hushed_line(),
             "streams": _streams_table(view, troubles.in_order(streams), readers),
@@ -76,6 +76,14 @@ def _overview_tiles(view: View, states: Sequence[State], groups: GroupsFound, un
         Tile("Incomplete", f"{incomplete:,}", _colour(incomplete, "warn", unread), more),
         Tile("Groups in backlog", f"{backlog:,}", _colour(backlog, "bad", unread_groups), _not_known(unread_groups)),
     ]
+
+
+async def _controllers_tile(view: View) -> list[Tile]:
+    """How many controllers serve, where there is more than one."""
+    states = (await view.controller.controllers()).states
+    serving, away = how_many_serve(states), states["away"]
+    links = [(f"{away:,} away", "/controllers")] if away and view.who.may_see_every_stream else []
+    return [Tile("Controllers", serving, "bad" if away else "good", links=links)] if serving else []
 
 
 def _colour(count: int, bad: str, unread: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from controller.http.shapes import shaped_router
 from controller.status.overview import GroupsFound, StreamsFound, Summary, summarize
 from controller.status.stream_status import by_trouble
 from strandline.access import EVERYTHING, Grant, Role
-from strandline.errors import InvalidParameter, UnknownStream
+from strandline.errors import InvalidParameter, StoreUnavailable, UnknownStream
 from strandline.names import check_name
 from strandline.wire import status as wire
 
@@ -77,6 +78,7 @@ async def get_status(
         controller=wire.ControllerStatus(
             version=controller.version, since=controller.since, ready=reason is None, reason=reason
         ),
+        controllers=await _controllers(controller) if stored else {},
         trouble=_troubles(summary),
         states={each.value: count for each in wire.State if (count := summary.states.get(each, 0))},
         counts=_counts(summary),
@@ -92,6 +94,12 @@ async def get_status(
         },
     )
     return reply
+
+
+async def _controllers(controller: Controller) -> Mapping[str, int]:
+    with suppress(StoreUnavailable):
+        return (await controller.controllers()).states
+    return {}
 
 
 def _worst(found: StreamsFound, limit: int, may_see: Callable[[str], bool]) -> _StatusPage:
