@@ -20,6 +20,7 @@ from strandline.limits import TIME_BOUND_MS
 if TYPE_CHECKING:
     from strandline.core.aggregate import Holder
     from strandline.wire.controllers import ControllerReply
+    from strandline.wire.status import StreamStatus
     from strandline.wire.streams import HolderReply
 
 EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
@@ -203,6 +204,13 @@ def how_many_serve(controllers: Mapping[str, int]) -> str:
     """How many controllers serve, of those that should; from their number by state. Empty where there is one only."""
     serving, away = controllers.get("serving", 0), controllers.get("away", 0)
     return f"{serving} of {serving + away}" if serving + away > 1 else ""
+
+
+def refused(status: StreamStatus) -> str:
+    """How many calls were refused, and how long ago the last one was; empty without any."""
+    at = status.refused_at
+    ago = "" if at is None else f", last {span(max(0, status.seen_at - at))} ago"
+    return f"{sum(status.refusals.values()):,}{ago}" if status.refusals else ""
 
 
 def holding(holder: Holder | HolderReply | None) -> str:

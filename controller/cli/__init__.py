@@ -53,7 +53,10 @@ TOOLS: Final = {
     "demo": "strandline.demo.command",
 }
 # What people type who know another tool.
-MEANT: Final = {"status": "'overview' shows all streams once, 'watch' follows them, 'streams NAME' describes one."}
+MEANT: Final = {
+    "status": "'overview' shows all streams once, 'watch' follows them, 'streams NAME' describes one.",
+    "upgrade": "Did you mean 'migrate', which brings a store to the schema of this version?",
+}
 INTERRUPTED_STATUS: Final = 130
 FAILED_STATUS: Final = 1
 WRONG_COMMAND_LINE_CODE: Final = "wrong_command_line"

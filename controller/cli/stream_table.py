@@ -10,7 +10,7 @@ from controller.cli.client import Answered, ControllerClient
 from controller.cli.screen import table
 from controller.status.unread_text import why_unread
 from controller.terminal import screen_columns
-from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, span
+from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, refused, span
 from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES
@@ -58,7 +58,7 @@ class StreamLine:
     stands_out: bool = False
 
 
-HEADER = ("stream", "key", "state", "time", "lag", "writers", "held by")
+HEADER = ("stream", "key", "state", "time", "lag", "writers", "refused", "held by")
 
 
 def ask_streams(
@@ -103,7 +103,7 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
     if stream is None:
         code = seen.unread.get(name)
         why = "the stream is gone" if code is None else why_unread(code)
-        return [StreamLine((name, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, why))]
+        return [StreamLine((name, *(NOTHING for _ in HEADER[2:]), why))]
     return [
         StreamLine(
             (
@@ -113,6 +113,7 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
                 times.show(each.time),
                 NOTHING if each.lag_ms is None else behind(each.lag_ms),
                 counts(each.writers),
+                refused(stream) or NOTHING,
                 _held(stream, key, each),
             ),
             each.state.stands_still,
@@ -140,12 +141,15 @@ def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
 
 
 def rows(lines: Sequence[StreamLine]) -> list[str]:
-    """The table. The keys' column is left out where all are the default one. Where a terminal has too little room, the
-    time goes first, which the lag shows as well, and what holds a stream back is cut last."""
+    """The table. The keys' column is left out where all are the default one, that of refusals where there are none.
+    Where a terminal has too little room, the time goes first, which the lag shows as well, and what holds a stream back
+    is cut last."""
     if not lines:
         return []
     keyed = any(line.cells[1] not in (key_name(DEFAULT_KEY), NOTHING) for line in lines)
-    places = [place for place in range(len(HEADER)) if keyed or HEADER[place] != "key"]
+    has_refused = any(line.cells[HEADER.index("refused")] != NOTHING for line in lines)
+    shown = {"key": keyed, "refused": has_refused}
+    places = [place for place, name in enumerate(HEADER) if shown.get(name, True)]
     columns = screen_columns()
     if columns is not None and len(max(_table(lines, places, None), key=len)) > columns:
         places = [place for place in places if HEADER[place] != "time"]

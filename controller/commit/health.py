@@ -111,17 +111,25 @@ class StoreHealth:
             self.outage = Outage(found.cause, found.reason, since)
         if found.cause is Cause.DAMAGED and self.damage is None:
             self.damage = Outage(found.cause, found.reason, now)
-            log_event("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
+            log_event("store_damaged", logging.ERROR, operation=operation, reason=found.reason)
         event = "store_read_failed" if operation == "read" else "store_failed"
         fields = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}
-        logged = self._log_rarely(event, logging.ERROR, now, error, **fields)
+        is_known = found.cause is not Cause.OTHER  # then the place in the code says nothing to whoever is on call
+        logged = self._log_rarely(event, logging.ERROR, now, error, traceback=not is_known, **fields)
         self._outage_logged = self._outage_logged or (logged and operation == "commit")
 
     def _log_rarely(
-        self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object
+        self,
+        event: str,
+        level: int,
+        now: float,
+        error: BaseException | None = None,
+        *,
+        traceback: bool = True,
+        **fields: object,
     ) -> bool:
         """Logs an event at a limited rate, with a limit of its own for each `cause`; returns whether it did."""
         suppressed = self._paces[event, fields.get("cause")].allow(round(now * 1000))
         if suppressed is not None:
-            log_event(event, level, error=error, **fields, suppressed=suppressed)
+            log_event(event, level, error=error, traceback=traceback, **fields, suppressed=suppressed)
         return suppressed is not None

@@ -18,8 +18,18 @@ def request_id() -> str | None:
     return None if given is None else given.decode("ascii")
 
 
-def log_event(event: str, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any) -> None:
-    """Logs one line. Leaves out fields that are None; a field `request_id` replaces that of the current request."""
+def log_event(
+    event: str,
+    level: int = logging.INFO,
+    *,
+    error: BaseException | None = None,
+    traceback: bool = True,
+    **fields: Any,
+) -> None:
+    """Logs one line. Leaves out fields that are None; a field `request_id` replaces that of the current request. An
+    error comes with its traceback, or else in the line alone."""
     if LOGGER.isEnabledFor(level):
         given = {name: value for name, value in fields.items() if value is not None}
-        LOGGER.log(level, event, exc_info=error, extra={"event": event, "fields": given})
+        if error is not None and not traceback:
+            given["error"] = f"{type(error).__name__}: {error}"
+        LOGGER.log(level, event, exc_info=error if traceback else None, extra={"event": event, "fields": given})

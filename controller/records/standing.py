@@ -112,6 +112,7 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     skips: bool = False  # marks do not wait for writers that are behind
     rest_lag_ms: int | None = None  # how far behind the clock an idle stream of the ingestion domain goes on
     totals: Totals = NOTHING_COUNTED
+    refused_at: int | None = None  # when the last call was
     spans: Spans = Spans()
     keys: Mapping[str, KeyStanding] = {}
 
@@ -171,6 +172,7 @@ def next_standing(
         skips=config.late_writers is LateWriters.SKIP,
         rest_lag_ms=stream.rest_lag_ms(now),
         totals=before.totals + counted,
+        refused_at=now if counted.refusals else before.refused_at,
         spans=spans,
         keys=found,
     )

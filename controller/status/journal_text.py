@@ -56,9 +56,11 @@ def folded(entries: Iterable[tuple[str, AnyEntry]]) -> list[Folded[AnyEntry]]:
 def story(kind: str, details: Mapping[str, Any], times: Times, *, by: str | None = None) -> str:
     """An entry as a sentence, from its kind and details. An unknown kind is shown as it is."""
     sentence = _sentence(kind, details, times, by)
-    return (
-        sentence if "omitted" not in details else f"{sentence} ({details['omitted']} more were too many to be listed)"
-    )
+    if "omitted" not in details:
+        return sentence
+    # Those of a code are counted together, whoever was refused: the status of the stream has the number of all.
+    more = "others" if kind == "refused" else f"{details['omitted']} more"
+    return f"{sentence} ({more} were too many to be listed)"
 
 
 def _sentence(kind: str, details: Mapping[str, Any], times: Times, by: str | None) -> str:

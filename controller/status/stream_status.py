@@ -92,6 +92,7 @@ def status_of(name: str, standing: Standing, moment: Moment) -> StreamStatus:
         notes=totals.notes,
         late_notes=totals.late_notes,
         refusals=totals.refusals,
+        refused_at=standing.refused_at,
         held_by={key: each.held_by for key, each in keys.items()},
         keys=keys,
     )
@@ -132,7 +133,7 @@ def _key(stream: Standing, name: str, key: KeyStanding, now: int, served: int) -
         usual_ms=None if cadence.usual_ms is None else round(cadence.usual_ms),
         too_long_ms=facts.too_long_ms,
         held_by=None if holder is None else _holder_reply(key, max(0, served - stream.served)),
-        held_back=holder is not None and (holds or state.stands_still or key.time is None),
+        held_back=holder is not None and (holds or state.stands_still or (key.time is None and facts.counting > 0)),
         held_since=since if state.stands_still else None,
         trouble=state.value if state.in_trouble else None,
         since=began if state.in_trouble else None,

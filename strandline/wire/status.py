@@ -91,7 +91,7 @@ class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             description="whether the writer in `held_by` holds time back: another one has noted a later time, or time "
-            "stands still, or no mark was made yet"
+            "stands still, or no mark was made yet although somebody counts"
         ),
     ]
     held_since: Annotated[
@@ -124,7 +124,8 @@ class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_heard_at: Annotated[int | None, Meta(description="when any writer was, forgotten ones too")]
     notes: int
     late_notes: int
-    refusals: Annotated[Mapping[str, int], Meta(description="by code")]
+    refusals: Annotated[Mapping[str, int], Meta(description="by code, at all controllers")]
+    refused_at: Annotated[int | None, Meta(description="when the last call was refused; null if none was")]
     held_by: Annotated[Mapping[str, HolderReply | None], Meta(description="by key")]
     keys: Mapping[str, KeyStatus]
 

@@ -134,6 +134,7 @@ def test_a_missing_token_is_explained_and_a_given_one_sent(outside: Callable[...
         (("marks", "s", "--folow"), "No such option '--folow'. Did you mean '--follow'?"),
         (("journal",), "--group"),
         (("jurnal", "s"), "No such command 'jurnal'. Did you mean 'journal'?"),
+        (("upgrade",), "No such command 'upgrade'. Did you mean 'migrate', which brings"),
         ((), "Commands:"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",

@@ -160,6 +160,24 @@ def test_at_a_terminal_it_asks_first(
     assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == state
 
 
+def test_refusals_have_a_column_where_there_are_some_and_nobody_holds_a_stream_without_writers(
+    serve: Callable[[], Any], strandline: Callable[..., Any]
+) -> None:
+    own = serve()
+    first, other = own.stream(), own.stream()
+    header, *lines = strandline("overview", "--controller", own.url).out.splitlines()
+    assert "REFUSED" not in header and header.endswith("HELD BY")
+    assert [line.split()[-1] for line in lines] == ["nobody", "nobody"]
+    own.note(first, "w", NOON, s0=1)
+    with pytest.raises(AssertionError, match="409"):
+        own.note(first, "w", NOON - 1, s0=1)
+    while "REFUSED" not in header:  # a status is shared for a second
+        header, *lines = strandline("overview", "--controller", own.url).out.splitlines()
+    column = header.index("REFUSED")
+    shown = {line.split()[0]: line[column:].split("  ")[0] for line in lines}
+    assert shown[first].startswith("1, last ") and shown[other] == "–"
+
+
 def test_streams_in_trouble_come_first_and_alone_if_that_is_asked(
     serve: Callable[[], Any], strandline: Callable[..., Any]
 ) -> None:

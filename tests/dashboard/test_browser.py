@@ -61,6 +61,9 @@ class Shop:
             self.note("orders", f"app-{number}", 2)
         self.note("lively", "w", 1, 900_000)
         self.note("lively", "w", 2)
+        self.put("/v1/streams/ahead", {**settings, "max_ahead_ms": None})
+        self.note("ahead", "a-writer-with-a-long-name-5b", 1, -86_340_000)
+        self.note("ahead", "till-5a", 1)
         notes = [{"writer": f"w-{n:03}", "time": 1_700_000_000_000, "position": {}} for n in range(300)]
         assert self.process.client.post("/v1/streams/crowd/notes", json={"notes": notes}).is_success
         self.put("/v1/reader-groups/billing", {"streams": ["orders"], "backlog_threshold_ms": 1_000})
@@ -303,8 +306,8 @@ def test_signing_in_acting_and_a_revoked_token(tmp_path: Path, page: Page) -> No
 
 
 PATHS = (
-    "/", "/streams/orders", "/streams/crowd", "/streams/orders/writers/app-7", "/reader-groups/billing", "/lag",
-    "/journal", "/controllers", "/streams/none", "/sign-in",
+    "/", "/streams/orders", "/streams/crowd", "/streams/ahead", "/streams/orders/writers/app-7",
+    "/reader-groups/billing", "/lag", "/journal", "/controllers", "/streams/none", "/sign-in",
 )  # fmt: skip
 
 

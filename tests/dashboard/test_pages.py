@@ -54,6 +54,26 @@ def test_one_of_two_controllers_that_is_away_is_seen_on_the_overview_and_by_its_
     assert 'controller="b:1"' not in served.get("/metrics").text
 
 
+def test_what_was_refused_is_a_column_of_the_overview_and_one_number_on_the_page(served: Served) -> None:
+    served.stream("calm")
+    served.stream("s")
+    served.note("w", NOON, {"0": 1})
+    for _ in range(43):
+        served.call("POST", "/v1/streams/s/notes", {"writer": "w", "time": 1, "position": {}}, expect=409)
+    served.pass_time(12 * SECOND)
+    refused = {row["Stream"]: row["Refused"] for row in served.page("/").rows("streams")}
+    assert refused == {"s": "43, last 12 s ago", "calm": "–"}
+    page = served.page("/streams/s")
+    assert "Refused 43 43 time_went_back; the last one 12 s ago" in page.text
+    (row,) = [each["What happened"] for each in page.rows("journal") if "refused" in each["What happened"]]
+    assert "20 times since" in row
+    served.clock.now += MINUTE
+    served.call("POST", "/v1/streams/s/notes", {"writer": "w", "time": 1, "position": {}}, expect=409)
+    page = served.page("/streams/s")
+    assert "Refused 44" in page.text and "(others were too many to be listed): 21 times since" in page.text
+    assert "23 more" not in page.text  # they may be of other writers, and are in the 44
+
+
 def test_the_guilty_writer_is_named_on_the_overview_and_two_clicks_away(served: Served) -> None:
     stuck(served)
     served.stream("calm")

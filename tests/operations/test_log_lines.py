@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -28,7 +29,7 @@ from controller.records.log_lines import (
     log_lines,
 )
 from controller.records.operator_log import REQUEST_ID, log_event
-from controller.storage.diagnosis import Cause
+from controller.storage.diagnosis import Cause, StoreSilent
 from tests.operations.scraping import STREAM, scrape
 from tests.served import NOON, ROOT, InProcess, OwnProcess, run_command
 
@@ -223,6 +224,27 @@ def test_store_trouble_is_logged_now_and_then_and_when_over_and_fills_no_log() -
 
     assert [line["event"] for line in log.lines] == ["store_failed", "store_recovered"] * 3
     assert log.lines[2]["suppressed"] == 99
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "has_traceback"),
+    [
+        (OSError(errno.ENOSPC, "full"), "full", False),
+        (StoreSilent(seconds=10), "silent", False),
+        (OSError(), "other", True),
+    ],
+)
+def test_a_failure_of_the_store_is_one_line_if_its_cause_is_known(
+    error: Exception, cause: str, has_traceback: bool
+) -> None:
+    with Written() as log:
+        try:
+            raise error
+        except Exception as raised:
+            StoreHealth().failed("commit", raised)
+    (failed,) = log.lines
+    assert (failed["cause"], "traceback" in failed) == (cause, has_traceback)
+    assert failed["error"] == f"{type(error).__name__}: {error}"
 
 
 # -- how lines look ----------------------------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import queue
+from collections.abc import Iterator
+from logging.handlers import QueueHandler
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from strandline.errors import (
     UnknownSegment,
 )
 from strandline.logs.sqlite import SqliteLog
+from strandline.paced_log import OF_THE_PROCESS
 from strandline.testing import Acknowledge, ScriptedLog
 from writer_client import (
     Background,
@@ -40,6 +44,17 @@ REFUSING = StreamConfig(mark_interval_ms=0)  # times too far ahead are refused
 
 def to(segment: str, *values: bytes) -> list[Event]:
     return [Event(value, segment=segment) for value in values]
+
+
+@pytest.fixture
+def lines() -> Iterator[queue.Queue[logging.LogRecord]]:
+    """What writers log."""
+    found: queue.Queue[logging.LogRecord] = queue.Queue()
+    handler = QueueHandler(found)
+    OF_THE_PROCESS.refill()
+    logging.getLogger("writer_client").addHandler(handler)
+    yield found
+    logging.getLogger("writer_client").removeHandler(handler)
 
 
 @pytest.fixture
@@ -64,7 +79,7 @@ def test_a_note_arrives_without_anyone_waiting_for_it(controller: Any, make_back
 
 
 def test_an_absent_controller_stops_no_notes_and_hears_them_later(
-    controller: Any, make_background: Any, wire: Any, reports: Any
+    controller: Any, make_background: Any, wire: Any, reports: Any, lines: queue.Queue[logging.LogRecord]
 ) -> None:
     stream = controller.stream()
     with make_background(stream, wire=wire, on_report=reports.put) as writer:
@@ -77,10 +92,12 @@ def test_an_absent_controller_stops_no_notes_and_hears_them_later(
         for number in range(3, 200):
             writer.note_time(number * 100, {"0": number})
         assert 1 < writer.status().waiting <= 128
+        assert "waits, and tries again" in lines.get(timeout=30).getMessage()
         wire.faults = []
         assert writer.wait_until_answered()
         assert isinstance(reports.get(timeout=30), NotesMoving)
         assert writer.status().stuck is None
+        assert " are answered again after " in lines.get(timeout=30).getMessage()
     marks = controller.marks(stream)
     assert (marks[-1].time, marks[-1].cut) == (19_900, {"0": 199})
     assert len(marks) > 10  # older ones came along, and made marks with cuts of their own

@@ -22,7 +22,7 @@ from controller.dashboard.words import (
     writers_word,
 )
 from controller.status.overview import GroupsFound
-from controller.wording import NOTHING, Times, behind, holding, how_many_serve, is_epoch, span
+from controller.wording import NOTHING, Times, behind, holding, how_many_serve, is_epoch, refused, span
 from strandline.errors import StreamLoading
 from strandline.wire.status import GroupStatus, State, StreamStatus
 
@@ -109,6 +109,7 @@ def _streams_table(view: View, streams: Sequence[StreamStatus], readers: Mapping
         Column("time", "Time", lambda each: each.time, Times().show, essential=False, moment=True),
         Column("rate", "Marks/s", _rate, rate, right=True, essential=False),
         Column("writers", "Writers", lambda each: -sum(each.writers.values()), cell=_writers_cell, essential=False),
+        Column("refused", "Refused", _refused, cell=lambda each: refused(each) or NOTHING, right=True, essential=False),
         Column("readers", "Groups", read_by, lambda count: count or NOTHING, right=True, essential=False),
     ]
     text = lambda each: f"{each.stream} {state_of(each).text} {holder_name(each.worst) or ''}"  # noqa: E731  # of a row
@@ -117,6 +118,10 @@ def _streams_table(view: View, streams: Sequence[StreamStatus], readers: Mapping
 
 def _writers_cell(status: StreamStatus) -> str:
     return writers_word(status).text.partition(";")[0]
+
+
+def _refused(status: StreamStatus) -> int | None:
+    return -sum(status.refusals.values()) or None
 
 
 def _rate(status: StreamStatus) -> float:

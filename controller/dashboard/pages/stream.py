@@ -120,6 +120,8 @@ def _behind(lag_ms: int | None) -> str:
 def _stream_tiles(status: StreamStatus, key: KeyStatus) -> list[Tile]:
     refused = sum(status.refusals.values())
     codes = ", ".join(f"{count} {code}" for code, count in sorted(status.refusals.items()))
+    if status.refused_at is not None:
+        codes += f"; the last one {span(max(0, status.seen_at - status.refused_at))} ago"
     late = key.writers.get("behind", 0)
     below = f"{late:,} {'writer is' if late == 1 else 'writers are'} below the marks" if late else ""
     incomplete = key.incomplete_marks
