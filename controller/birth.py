@@ -86,7 +86,7 @@ async def start_controller(
         retention=Retention(streams, reading, groups, store, clock),
         journals=JournalReads(streams, groups, store, searches=limits.journal_searches),
         status=status,
-        measures=Metrics(streams, groups, status, commits),
+        measures=Metrics(streams, groups, status, commits, health),
         counts=Counts(),
         denials=DeniedCalls(clock),
     )

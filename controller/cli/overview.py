@@ -8,6 +8,7 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import option
 from controller.cli.screen import Output, prints
 from controller.cli.stream_table import all_lines, ask_streams, frame, others, rows
+from controller.terminal import remark
 from controller.wording import how_many_serve
 from strandline.limits import PAGE_ENTRIES
 
@@ -16,18 +17,19 @@ from strandline.limits import PAGE_ENTRIES
 @option("--trouble", is_flag=True, help="only streams in trouble")
 @calls_controller
 @prints
-def command(client: ControllerClient, trouble: bool, output: Output) -> None:
+def command(client: ControllerClient, trouble: bool, output: Output) -> int:
     """Show all streams once, those in trouble first: their time, its lag, and which writer holds it back."""
     seen = ask_streams(client, limit=PAGE_ENTRIES, trouble=trouble)
     none = ["no stream is in trouble" if trouble else "there is no stream yet"]
-    partial = ["the controller could not read the status of all streams, and more may be in trouble"]
     serving = how_many_serve(seen.controllers)
     output.show(
         frame(seen),
         lambda: [
             *(rows(all_lines(seen, output.times)) or none),
             *others(seen, "`strandline streams NAME` shows one"),
-            *(partial if seen.partial else []),
             *([f"{serving} controllers serve: `strandline controllers` names them"] if serving else []),
         ],
     )
+    if seen.lacks is not None and not output.as_json:
+        remark(f"strandline overview: {seen.lacks}")
+    return int(seen.partial)

@@ -17,6 +17,7 @@ from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatus, State, StatusPage, StreamStatus
 
 STREAMS_SHOWN: Final = 50
+SHARED_MS: Final = 5_000  # a status that is older is not of now: it is shared for so long
 NAMED_CHARACTERS: Final = 7_500  # of the streams or groups that one call names, in its path
 
 
@@ -30,6 +31,7 @@ class StreamsSeen:
     unread: dict[str, str] = field(default_factory=dict)
     known: int = 0  # how many there are in all
     partial: bool = False  # others may be in trouble that the controller could not read
+    reason: str | None = None  # why the controller cannot serve
     controllers: Mapping[str, int] = field(default_factory=dict)  # by state
 
     @property
@@ -47,7 +49,16 @@ class StreamsSeen:
                 self.json.append(as_json)
         self.unread |= {name: why for name, why in page.unread.items() if most is None or len(self.names) < most}
         self.known = max(self.known, page.counts.streams)
-        self.partial = page.partial
+        self.partial, self.reason = page.partial, page.controller.reason
+
+    @property
+    def lacks(self) -> str | None:
+        """What is not known, in a sentence; None if everything is."""
+        if not self.partial:
+            return None
+        if self.reason is None:
+            return "the controller could not read the status of all streams, and more may be in trouble"
+        return f"this is from before, and more may be in trouble: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,7 @@ class StreamLine:
     stands_out: bool = False
 
 
-HEADER = ("stream", "key", "state", "time", "lag", "writers", "refused", "held by")
+HEADER = ("stream", "key", "as of", "state", "time", "lag", "writers", "refused", "held by")
 
 
 def ask_streams(
@@ -82,7 +93,7 @@ def ask_streams(
 def frame(seen: StreamsSeen) -> dict[str, object]:
     """What is seen at one moment, for --json."""
     unread = {"unread": seen.unread} if seen.unread else {}
-    partial = {"partial": True} if seen.partial else {}
+    partial = {"partial": True, "error": seen.lacks} if seen.partial else {}
     return {"time": seen.at, "streams": seen.json, "resting": _resting(seen), **unread, **partial}
 
 
@@ -104,11 +115,14 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
         code = seen.unread.get(name)
         why = "the stream is gone" if code is None else why_unread(code)
         return [StreamLine((name, *(NOTHING for _ in HEADER[2:]), why))]
+    age_ms = seen.at - stream.seen_at
+    as_of = f"{span(age_ms)} ago" if age_ms > SHARED_MS else NOTHING
     return [
         StreamLine(
             (
                 name,
                 key_name(key),
+                as_of,
                 state_text(each, stream.seen_at),
                 times.show(each.time),
                 NOTHING if each.lag_ms is None else behind(each.lag_ms),
@@ -141,15 +155,16 @@ def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
 
 
 def rows(lines: Sequence[StreamLine]) -> list[str]:
-    """The table. The keys' column is left out where all are the default one, that of refusals where there are none.
+    """The table. The keys' column is left out where all are the default one, that of refusals where there are none,
+    and that of rows' ages where all are of now.
     Where a terminal has too little room, the time goes first, which the lag shows as well, and what holds a stream back
     is cut last."""
     if not lines:
         return []
     keyed = any(line.cells[1] not in (key_name(DEFAULT_KEY), NOTHING) for line in lines)
-    has_refused = any(line.cells[HEADER.index("refused")] != NOTHING for line in lines)
-    shown = {"key": keyed, "refused": has_refused}
-    places = [place for place, name in enumerate(HEADER) if shown.get(name, True)]
+    empty = {name for name in ("as of", "refused") if all(line.cells[HEADER.index(name)] == NOTHING for line in lines)}
+    left_out = empty if keyed else empty | {"key"}
+    places = [place for place, name in enumerate(HEADER) if name not in left_out]
     columns = screen_columns()
     if columns is not None and len(max(_table(lines, places, None), key=len)) > columns:
         places = [place for place in places if HEADER[place] != "time"]

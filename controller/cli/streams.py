@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -9,9 +10,11 @@ import click
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import name_of
 from controller.cli.screen import MARK_HEADER, Output, fields, listing, mark_row, prints, settings
-from controller.cli.stream_table import STREAMS_SHOWN, all_lines, ask_streams, others, rows, state_text
+from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, others, rows, state_text
+from controller.terminal import remark
 from controller.wording import Times, counts, holding, key_name
 from strandline.client.calls import describe, list_streams
+from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatus
 from strandline.wire.streams import StreamDescription, settings_by_name
 
@@ -35,15 +38,23 @@ def command(client: ControllerClient, stream: str | None, output: Output) -> Non
         output.show(described.json, lambda: _page(client, stream, described.value, output.times))
 
 
+def _seen(client: ControllerClient, names: Sequence[str] = (), limit: int = PAGE_ENTRIES) -> StreamsSeen:
+    """These streams, or the first; says what is not known of them."""
+    seen = ask_streams(client, names, limit)
+    if seen.lacks is not None:
+        remark(f"strandline streams: {seen.lacks}")
+    return seen
+
+
 def _table(client: ControllerClient, times: Times) -> list[str]:
-    seen = ask_streams(client, limit=STREAMS_SHOWN)
+    seen = _seen(client, limit=STREAMS_SHOWN)
     lines = rows(all_lines(seen, times, sorted(seen.names))) or ["there is no stream yet"]
     more = "--json names all, `strandline streams NAME` describes one"
     return [*lines, *others(seen, more)]
 
 
 def _page(client: ControllerClient, name: str, stream: StreamDescription, times: Times) -> list[str]:
-    status = ask_streams(client, [name]).streams.get(name)  # None where the stream was deleted just now
+    status = _seen(client, [name]).streams.get(name)  # None where the stream was deleted just now
     keys = status.keys if status is not None else {}
     seen_at = status.seen_at if status is not None else 0
     held = [

@@ -14,7 +14,7 @@ from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
 from controller.cli.options import name_of, option
 from controller.cli.screen import Output, prints
 from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, frame, others, rows
-from controller.terminal import printable, say
+from controller.terminal import printable, remark, say
 from controller.wording import Times, compact
 from strandline.errors import Refused, StrandlineError, UnknownStream
 
@@ -28,7 +28,7 @@ STANDING_OUT, AS_BEFORE = "\x1b[1;33m", "\x1b[0m"
 @option("--once", is_flag=True, help="show them once, and end")
 @calls_controller
 @prints
-def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, once: bool, output: Output) -> None:
+def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, once: bool, output: Output) -> int:
     """Watch streams: their time, how far it lags, which writer holds it back and when that one times out."""
     # It goes on while the controller is away, but not where it was away from the first.
     named = tuple(dict.fromkeys(streams))
@@ -44,15 +44,18 @@ def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, o
         sys.stdout.write(WHOLE)
     away = None
     while True:
+        lacks = seen.lacks if away is None else f"this is from before: {away}"
         if output.as_json:
             say(compact({**frame(seen), **({} if away is None else {"error": away})}))
         elif on_screen:
-            _paint(client.controller, _table(named, seen, away, output.times))
+            _paint(client.controller, _table(named, seen, lacks, output.times))
         else:
-            lines = [line for line, _ in _table(named, seen, away, output.times)]
+            lines = [line for line, _ in _table(named, seen, None if once else lacks, output.times)]
             say(*lines, *([] if once else [""]))
         if once:
-            return
+            if lacks is not None and not output.as_json:
+                remark(f"strandline watch: {lacks}")
+            return int(seen.partial)
         due = max(due + REFRESH_MS / 1000, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
         try:
@@ -69,7 +72,7 @@ def _ask(client: ControllerClient, named: tuple[str, ...], trouble: bool) -> Str
     return ask_streams(client, named) if named else ask_streams(client, limit=STREAMS_SHOWN, trouble=trouble)
 
 
-def _table(named: Sequence[str], seen: StreamsSeen, away: str | None, times: Times) -> list[tuple[str, bool]]:
+def _table(named: Sequence[str], seen: StreamsSeen, lacks: str | None, times: Times) -> list[tuple[str, bool]]:
     """The lines of the table, and whether each stands out."""
     lines = all_lines(seen, times, named)
     stands_out = [False, *(line.stands_out for line in lines)]
@@ -77,8 +80,8 @@ def _table(named: Sequence[str], seen: StreamsSeen, away: str | None, times: Tim
     table = list(zip(shown, stands_out, strict=True))
     if not named:
         table += [(line, False) for line in others(seen, "name those to watch")]
-    if away is not None:
-        table.append((f"this is from before: {away}", True))
+    if lacks is not None:
+        table.append((lacks, True))
     return table
 
 

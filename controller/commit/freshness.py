@@ -34,8 +34,11 @@ class Freshness:
     def is_fresh(self, cached: Item, within_s: float | None = None) -> bool:
         """Whether a cache is as new as the store was so many seconds ago, by default FRESH_S: nobody else writes the
         store, or it was compared since."""
-        bound = FRESH_S if within_s is None else within_s
-        return not self._store.is_shared or asyncio.get_running_loop().time() - cached.compared_at <= bound
+        return not self._store.is_shared or self.age_s(cached) <= (FRESH_S if within_s is None else within_s)
+
+    def age_s(self, cached: Item) -> float:
+        """For how long a cache may differ from the store; 0 where nobody else writes it."""
+        return asyncio.get_running_loop().time() - cached.compared_at if self._store.is_shared else 0.0
 
     async def compare(self, subjects: Iterable[Subject]) -> None:
         """Makes what is in memory of these as new as the store is now. Raises StoreUnavailable."""

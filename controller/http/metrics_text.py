@@ -39,7 +39,10 @@ class MetricsText:
         return b"".join(parts)
 
     async def _controllers(self) -> Mapping[tuple[str, str], int]:
-        """For how long each controller of the store is in its state; nothing if the store does not answer in time."""
+        """For how long each controller of the store is in its state; nothing if the store does not answer in time, or
+        takes no commits of this one: then it may take none of the others either."""
+        if not self._controller.health.up:
+            return {}
         with suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(METRICS_STORE_WAIT_MS / 1000):
                 found = await self._controller.controllers()

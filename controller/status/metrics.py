@@ -3,7 +3,7 @@
 A bounded number of pairs of stream and key stand for themselves, the first by name: a choice that changes with each
 scrape makes series that begin and end. The others are one, `_other`, with the greatest of their lags, so that alerts
 see them too. No stream is loaded for this: the store has the status of each. Groups are asked for their windows. If the
-store is slow or away, a scrape shows what is in memory.
+store is slow, a scrape shows what is in memory; if it is away, the counters of that alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
+from controller.commit.health import StoreHealth
 from controller.commit.loop import CommitLoop
 from controller.groups.service import Groups
 from controller.records.counts import OTHER, Distribution, StreamCounts
@@ -77,12 +78,15 @@ class Samples(Collector):
 class Metrics:
     """Takes samples of what the other services have."""
 
-    def __init__(self, streams: Streams, groups: Groups, status: StatusReader, commits: CommitLoop) -> None:
+    def __init__(
+        self, streams: Streams, groups: Groups, status: StatusReader, commits: CommitLoop, health: StoreHealth
+    ) -> None:
         self.keys = METRICS_KEYS  # how many pairs of a stream and a key stand for themselves; the settings may say it
         self._streams = streams
         self._groups = groups
         self._status = status
         self._commits = commits
+        self._health = health
 
     @property
     def waiting_calls(self) -> int:
@@ -122,7 +126,7 @@ class Metrics:
                 room -= keys
             else:
                 summed_up += 1
-            _add_stream(status, counts, samples, is_named=is_named)
+            _add_stream(status, counts, samples, is_named=is_named, is_known=self._health.up)
             if number % _STREAMS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         samples.add(metric.STREAMS, len(self._streams.in_memory()))
@@ -167,36 +171,47 @@ class Metrics:
         return sum(max(0, offset - position.offset(segment)) for segment, offset in chain.last.cut.items())
 
 
-def _add_stream(stream: StreamStatus, counts: StreamCounts, samples: Samples, *, is_named: bool) -> None:
+def _add_stream(
+    stream: StreamStatus, counts: StreamCounts, samples: Samples, *, is_named: bool, is_known: bool
+) -> None:
+    """Counters, and gauges if what the stream is in `is_known`: not while the store is away."""
     name, now = stream.stream if is_named else OTHER, stream.seen_at
     samples.add(metric.NOTES, counts.notes, name)
     samples.add(metric.LATE_NOTES, counts.late_notes, name)
-    samples.add_ms(metric.IDLE, None if stream.last_heard_at is None else max(0, now - stream.last_heard_at), name)
+    if is_known and stream.last_heard_at is not None:
+        samples.add_ms(metric.IDLE, max(0, now - stream.last_heard_at), name)
     for code, count in counts.refusals.items():
         samples.add(metric.REFUSALS, count, name, code)
     for place, key in enumerate(stream.keys.values()):
         is_named_key = is_named and place < METRICS_KEYS_OF_STREAM
-        _add_key(key, stream, counts, samples, (name, key.key if is_named_key else OTHER))
+        labels = name, key.key if is_named_key else OTHER
+        _count_key(key, stream, counts, samples, labels)
+        if is_known:
+            _add_key(key, stream, samples, labels)
 
 
-def _add_key(
+def _count_key(
     key: KeyStatus, stream: StreamStatus, counts: StreamCounts, samples: Samples, labels: tuple[str, str]
 ) -> None:
-    now, holder, held, is_named = stream.seen_at, key.held_by, counts.held.get(key.key), labels[1] != OTHER
+    held = counts.held.get(key.key)
+    samples.add(metric.MARKS, key.mark_seq, *labels)
+    samples.add(metric.INCOMPLETE, counts.incomplete_marks.get(key.key, 0), *labels)
+    for writer, held_ms in ({} if held is None else held.counted(stream.seen_at)).items():
+        if held_ms or writer == OTHER:
+            samples.add_ms(metric.HELD, held_ms, *labels, writer if labels[1] != OTHER else OTHER)
+
+
+def _add_key(key: KeyStatus, stream: StreamStatus, samples: Samples, labels: tuple[str, str]) -> None:
+    now, holder = stream.seen_at, key.held_by
     samples.add_ms(metric.WATERMARK_LAG, key.lag_ms, *labels)
     samples.add_ms(metric.EVENT_TIME_LAG, key.event_time_lag_ms, *labels)
     if key.marked_at is not None and not stream.sealed:
         samples.add_ms(metric.MARK_AGE, max(0, now - key.marked_at), *labels)
     lasted_ms = 0 if key.state_since is None else max(0, now - key.state_since)
     samples.add_ms(metric.STATE, lasted_ms, *labels, key.state.value)
-    samples.add(metric.MARKS, key.mark_seq, *labels)
-    samples.add(metric.INCOMPLETE, counts.incomplete_marks.get(key.key, 0), *labels)
     for state in WriterState:
         samples.add(metric.WRITERS, key.writers.get(state, 0), *labels, state)
-    for writer, held_ms in ({} if held is None else held.counted(now)).items():
-        if held_ms or writer == OTHER:
-            samples.add_ms(metric.HELD, held_ms, *labels, writer if is_named else OTHER)
     if holder is not None and key.held_since is not None:
-        writer = (holder.writer or "") if is_named else OTHER
+        writer = (holder.writer or "") if labels[1] != OTHER else OTHER
         samples.add_ms(metric.HELD_NOW, now - key.held_since, *labels, writer, holder.state)
         samples.add_ms(metric.RELEASE, holder.released_in_ms, *labels, writer)

@@ -50,11 +50,13 @@ class StatusReader:
         self._streams = streams
         self._groups = groups
         self._clock = clock
+        self._names: Sequence[str] = ()  # of all streams, when they were listed last
         self.memo = Memo(clock)
 
     async def overview(self, *, stored: bool = True) -> Overview:
         """All streams and groups as they were a moment ago, those in the worst trouble first. Raises StoreUnavailable.
-        Without `stored`, it returns only what is in memory and does not read the store."""
+        Without `stored`, it does not read the store: what is in memory is shown as it was when that was known, and what
+        else is known by name has no status."""
         return await self.memo.get(("overview", stored), partial(self._overview, stored))
 
     async def summary(self, pattern: str = EVERYTHING, *, stored: bool = True) -> Summary:
@@ -67,28 +69,33 @@ class StatusReader:
         """All streams as they were a moment ago, by name. Raises StoreUnavailable. `stored` is as for `overview`."""
         return await self.memo.get(("streams", stored), partial(self._all_streams, stored))
 
-    async def of_streams(self, names: Iterable[str]) -> StreamsFound:
-        """These streams, in this order, without those that do not exist. It does not raise if the store is away."""
+    async def of_streams(self, names: Iterable[str], *, stored: bool = True) -> StreamsFound:
+        """These streams, in this order, without those that do not exist. It does not raise if the store is away.
+        `stored` is as for `overview`."""
         names, found, unread = list(names), list[StreamStatus](), dict[str, str]()
-        with suppress(StoreUnavailable):
-            await self._streams.refresh()
+        if stored:
+            with suppress(StoreUnavailable):
+                await self._streams.refresh()
         for start in range(0, len(names), STATUS_PAGE_NAMES):
             page = names[start : start + STATUS_PAGE_NAMES]
             others = [each for each in page if self._streams.find_loaded(each) is None]
+            standings: Mapping[str, str] = {}
             try:
-                stored = await self._streams.standings(others)
+                if stored:
+                    standings = await self._streams.standings(others)
+                else:
+                    unread |= dict.fromkeys(others, StoreUnavailable.code)
             except StoreUnavailable as error:
-                stored, unread = {}, unread | dict.fromkeys(others, error.code)
-            moment = self._clock.moment()
+                unread |= dict.fromkeys(others, error.code)
             for number, name in enumerate(page, 1):
                 loaded = self._streams.find_loaded(name)
                 if loaded is not None:
-                    found.append(status_of(name, loaded.standing, moment))
+                    found.append(self._status(loaded))
                 elif name in self._streams.damaged:
                     unread[name] = StoreCorrupt.code
-                elif name in stored:
+                elif name in standings:
                     try:
-                        found.append(status_of(name, standing_of(name, stored[name]), moment))
+                        found.append(status_of(name, standing_of(name, standings[name]), self._clock.moment()))
                     except StoreCorrupt as error:
                         unread[name] = error.code
                 if number % _TURN_STREAMS == 0:
@@ -108,7 +115,8 @@ class StatusReader:
 
     async def of_writer(self, stream: str, writer: str) -> WriterDetails:
         """A writer as it is now. Raises UnknownStream, UnknownWriter and StoreUnavailable."""
-        return writer_details(await self._streams.get(stream), writer, self._clock.now())
+        loaded = await self._streams.get(stream)
+        return writer_details(loaded, writer, self._streams.known_at(loaded).now)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
@@ -170,17 +178,24 @@ class StatusReader:
         unread = {name: why for name, why in found.unread.items() if may_see(name)}
         return summarize(StreamsFound(streams=streams, unread=unread), found.groups.allowed(may_see))
 
+    def names_known(self) -> list[str]:
+        """The names of the streams that are known without the store: those in memory, and those listed last."""
+        return sorted({*self._names, *(each.name for each in self._streams.in_memory())})[:STATUS_STREAMS]
+
     async def _all_streams(self, stored: bool) -> StreamsFound:
-        names: list[str] = [] if stored else sorted(each.name for each in self._streams.in_memory())
-        while stored and len(names) < STATUS_STREAMS:
+        if not stored:
+            return await self.of_streams(self.names_known(), stored=False)
+        names: list[str] = []
+        while len(names) < STATUS_STREAMS:
             page = await self._streams.names(names[-1] if names else "", STATUS_PAGE_NAMES)
             names += page
             if len(page) < STATUS_PAGE_NAMES:
                 break
+        self._names = tuple(names)
         return await self.of_streams(names)
 
     def _status(self, loaded: LoadedStream) -> StreamStatus:
-        return status_of(loaded.name, loaded.standing, self._clock.moment())
+        return status_of(loaded.name, loaded.standing, self._streams.known_at(loaded))
 
     async def _details(self, name: str) -> StreamDetails:
         status = self._status(await self._streams.get(name))

@@ -6,12 +6,14 @@ from typing import Final
 
 from strandline.errors import (
     StoreCorrupt,
+    StoreUnavailable,
     StreamLoading,
     StreamRecreated,
     UnknownStream,
 )
 
 _WHY: Final = {
+    StoreUnavailable.code: "not known: the store is away",
     StreamLoading.code: "is being read from the store",
     StoreCorrupt.code: "cannot be read: `strandline check` shows where",
     UnknownStream.code: "cannot be read: one of its streams was deleted",

@@ -31,6 +31,7 @@ from strandline.core.changes import Registered
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.core.served_time import Moment
 from strandline.core.stream import Stream
 from strandline.errors import (
     Refused,
@@ -46,6 +47,7 @@ REST_MARGIN_MS: Final = 3_000  # from a commit that ends a stream's rest until n
 KEPT_S: Final = 600.0  # in memory after the last call
 KEPT_DUE_MS: Final = 60_000  # a stream stays in memory if time changes it within so long
 DAMAGED_ASIDE_S: Final = 60.0  # until a stream that cannot be read is tried again, if nobody calls it
+KNOWN_MS: Final = 1_000  # how old what is in memory may be to be shown as of now
 WORKED_TOGETHER: Final = 32  # streams that nobody calls, in a commit
 DUE_LATE_MS: Final = 500  # from a moment at which time changes a stream until controllers that do not have it look
 
@@ -204,6 +206,17 @@ class Streams:
         old = [each.subject for each in self.cache.items() if not self._freshness.is_fresh(each)]
         if old:
             await self._freshness.compare(old)
+
+    def known_at(self, loaded: LoadedStream) -> Moment:
+        """When a stream was as it is in memory: now, as long as the store is there. A controller that does not know
+        what others have stored since, or that nobody can reach a store through, must not take that for silence."""
+        now, unserved = self._clock.now(), self._clock.unserved
+        age_ms = round(self._freshness.age_s(loaded) * 1000)
+        if age_ms > KNOWN_MS:
+            now = max(loaded.stream.clock, now - age_ms)
+        elif unserved.until is not None and unserved.is_away(now):
+            now = max(loaded.stream.clock, unserved.until)
+        return Moment(now, unserved.served(now))
 
     def store_counts(self) -> None:
         """Has written what was counted and not written yet, such as refusals that were too many for the journal."""

@@ -55,7 +55,7 @@ async def get_status(
     if stream or named:
         names = sorted({check_name("stream", name) for name in stream})
         caller.check_streams(Role.READER, names)
-        found = await status.of_streams(names)
+        found = await status.of_streams(names, stored=stored)
         groups = await status.of_groups(names, named) if stored else GroupsFound()
         groups = groups.allowed(may_see)
         summary = summarize(found, groups)
@@ -124,17 +124,17 @@ def _following(found: StreamsFound, after: str, limit: int) -> _StatusPage:
 
 
 async def _by_name(controller: Controller, after: str, limit: int, grant: Grant | None, *, stored: bool) -> _StatusPage:
-    """A page of all streams; if the store is away, of those in memory."""
+    """A page of all streams; if the store is away, of those that are known."""
 
     async def read(after: str, count: int) -> dict[str, tuple[str]]:
         if stored:
             names = await controller.streams.names(after, count)
         else:
-            names = sorted(each.name for each in controller.streams.in_memory() if each.name > after)[:count]
+            names = [each for each in controller.status.names_known() if each > after][:count]
         return {name: (name,) for name in names}
 
     names, following = await names_page(read, after, limit, grant)
-    found = await controller.status.of_streams(names)
+    found = await controller.status.of_streams(names, stored=stored)
     return _StatusPage(found.streams, following, found.unread)
 
 
