@@ -210,17 +210,17 @@ def limit_option(says: str) -> Callable[[Command], Command]:
     return option("--limit", type=click.IntRange(1, PAGE_ENTRIES), default=ENTRIES_SHOWN, help=says)
 
 
-def confirm(question: str, *, yes: bool, for_good: bool = False) -> None:
-    """Asks, unless `yes` was said. Raises Failure for any other answer than yes, and, where something would end
-    `for_good`, if nobody is there to answer.
+def confirm(question: str, *, yes: bool, grave: str = "") -> None:
+    """Asks, unless `yes` was said. Raises Failure for any other answer than yes, and, where it says what makes it
+    `grave`, if nobody is there to answer.
 
     The question goes to standard error, beside the data.
     """
     if yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
-        if for_good:
-            raise Failure("nothing was changed: this cannot be undone, and nobody is there to be asked; give --yes")
+        if grave:
+            raise Failure(f"nothing was changed: {grave}, and nobody is there to be asked; give --yes")
         return
     if not click.confirm(question, err=True):
         raise Failure("nothing was changed")

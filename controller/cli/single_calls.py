@@ -62,6 +62,7 @@ class SingleCall:
     words: Words
     question: str | Callable[[Given], str] | None = None  # what is asked before something changes
     for_good: bool = False  # it cannot be undone
+    closing: bool | None = None  # it excludes a writer, or closes it: whoever is asked is told where time goes
     shows_times: bool = False
     json: Callable[[Given], Any] | None = None  # for `--json`, where the answer has no content
     takes_any_word: bool = False  # an argument may begin with a dash
@@ -69,6 +70,7 @@ class SingleCall:
     def command(self, name: str) -> click.Command:
         """The command as click has it."""
         from controller.cli.client import calls_controller
+        from controller.status.leaps import leap
         from strandline.client import calls
 
         call = getattr(calls, self.call) if isinstance(self.call, str) else self.call
@@ -77,7 +79,13 @@ class SingleCall:
             asks = self.question
             if asks is not None:
                 question = asks.format_map(given) if isinstance(asks, str) else asks(given)
-                confirm(question, yes=yes, for_good=self.for_good)
+                grave = "this cannot be undone" if self.for_good else ""
+                if self.closing is not None and not yes:
+                    found = client.ask(calls.times_without(**given)).value
+                    leaps = leap(found, closing=self.closing, times=times)
+                    question = f"{question} {leaps.text}".rstrip()
+                    grave = f"{leaps.text.rstrip('.')}; it never goes back" if leaps.is_long else ""
+                confirm(question, yes=yes, grave=grave)
             answered = client.ask(call(**given))
             if not as_json:
                 say(*self.words(answered.value, given, times))
@@ -336,7 +344,19 @@ ROWS: Final = {
         stream_and_writer,
         _done("{writer} is excluded from {stream}"),
         question="Exclude {writer} from {stream}? What it has not noted yet may then be late.",
+        closing=False,
         shows_times=True,
+    ),
+    "close": SingleCall(
+        "Close a writer that has written all.",
+        "Close a writer that has written all: time need not wait for it, and marks stay complete.",
+        "close",
+        stream_and_writer,
+        lambda _, given, __: ["{writer} of {stream} is closed".format_map(given)],
+        question="Close {writer} of {stream}? If it has more to write, that may then be late.",
+        closing=True,
+        shows_times=True,
+        json=lambda given: {"closed": given["writer"]},
     ),
     "include": SingleCall(
         "Include an excluded writer again.",

@@ -25,6 +25,7 @@ from controller.dashboard.fields import (
 )
 from controller.dashboard.scaling import successors
 from controller.dashboard.visitors import Visitor
+from controller.status.leaps import leap
 from controller.wording import Times, offsets, read_duration, read_offsets
 from strandline.access import EVERYTHING, Grant, Role, check_pattern, check_role
 from strandline.client import calls, group_calls
@@ -101,12 +102,15 @@ class Act:
 # -- writers -----------------------------------------------------------------------------------------------------------
 
 
-def exclude(stream: str, writer: str) -> Act:
+async def exclude(ask: VisitorCalls, stream: str, writer: str) -> Act:
+    leaps = leap(await ask(calls.times_without(stream, writer)), closing=False)
     return Act(
         question=f"Exclude {writer}?",
         consequence="Time goes on without it at once. What it writes below the marks' time will be late, and every "
         "mark names it until it is included or registers again.",
         button="Exclude",
+        says=lambda _: leaps.text,
+        typed=writer if leaps.is_ahead else None,
         call=lambda _: tell("POST", f"{writer_path(stream, writer)}/exclude"),
         done=f"{writer} is excluded: marks go on without it, and name it",
     )
@@ -122,12 +126,15 @@ def include(stream: str, writer: str) -> Act:
     )
 
 
-def close(stream: str, writer: str) -> Act:
+async def close(ask: VisitorCalls, stream: str, writer: str) -> Act:
+    leaps = leap(await ask(calls.times_without(stream, writer)), closing=True)
     return Act(
         question=f"Close {writer}?",
         consequence="This notes in its place that it has written all: time does not wait for it any more, and marks "
         "stay complete. If it writes older events all the same, they are late.",
         button="Close",
+        says=lambda _: leaps.text,
+        typed=writer if leaps.is_ahead else None,
         call=lambda _: calls.close(stream, writer),
         done=f"{writer} is closed: time need not wait for it",
     )
@@ -440,9 +447,7 @@ def _ranged(new: NewSegment) -> str:
 
 # By the name in the address of a dialog, and the names of what it is about.
 ACTS: Final[Mapping[str, Callable[..., Act]]] = {
-    "exclude": exclude,
     "include": include,
-    "close": close,
     "create-stream": create_stream,
     "evaluate": evaluate,
     "drop-segment": drop_segment,
@@ -454,6 +459,8 @@ ACTS: Final[Mapping[str, Callable[..., Act]]] = {
     "take-offline": take_offline,
 }
 ACTS_WITH_CALLS: Final[Mapping[str, Callable[..., Awaitable[Act]]]] = {  # these ask the API first
+    "exclude": exclude,
+    "close": close,
     "configure": configure,
     "scale": scale,
     "configure-group": configure_group,

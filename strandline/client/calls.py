@@ -41,6 +41,7 @@ from strandline.wire.streams import (
     StreamDescription,
     StreamNames,
     TimeIndexPage,
+    TimesWithout,
     WritersPage,
 )
 
@@ -167,6 +168,11 @@ def list_writers(stream: str, after: str = "", limit: int | None = None) -> Call
     """A page of a stream's writers."""
     path = f"{stream_path(stream)}/writers{query(after=after or None, limit=limit)}"
     return (yield from ask("GET", path, reader_of(WritersPage)))
+
+
+def times_without(stream: str, writer: str) -> Call[TimesWithout]:
+    """From when to when time would go if a writer were excluded, or closed; changes nothing."""
+    return (yield from ask("GET", f"{writer_path(stream, writer)}/times-without", reader_of(TimesWithout)))
 
 
 def exclude(stream: str, writer: str) -> Call[MarksPage]:

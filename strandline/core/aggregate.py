@@ -327,6 +327,21 @@ class Aggregate:
             return None
         return time
 
+    def time_without(self, name: str, *, keeps_times: bool) -> int | None:
+        """The time that marks would reach if a writer no longer counted: it is closed, and `keeps_times`, or excluded.
+        None: as far as now. Changes nothing."""
+        least = self._counted.first_without(name)
+        if not self.enough_have_noted or (least is not None and least[0] == BEFORE_ALL):
+            return None
+        if least is not None and self.config.writer_timeout_ms != 0:  # with 0, marks leave out whom they have reached
+            return least[0]
+        if keeps_times:
+            return self.peak()
+        others = (
+            key_state.time for each, key_state in self._holding() if each.excluded_at is None and each.name != name
+        )
+        return max((time for time in others if time is not None), default=None)
+
     def peak(self) -> int | None:
         """The highest time that a writer noted in its current life; excluded writers do not count."""
         if not self._peak_known:

@@ -40,6 +40,13 @@ class NoteResult(NamedTuple):
         return self.floors.get(DEFAULT_KEY)
 
 
+class Advance(NamedTuple):
+    """From when to when time goes in a key; None before the first mark."""
+
+    before: int | None
+    after: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class StateChange:
     """A writer's change of state in one key."""

@@ -57,3 +57,7 @@ class OrderedNames:
     def first(self) -> NameEntry | None:
         """The entry with the least number, ties by name."""
         return self._parts[0][0] if self._parts else None
+
+    def first_without(self, name: str) -> NameEntry | None:
+        """The same, leaving one name out."""
+        return next((entry for part in self._parts for entry in part if entry[1] != name), None)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from strandline.core.admission import INGESTION, Admitted, admit, check_epoch
 from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder
 from strandline.core.census import Census
-from strandline.core.changes import Changes, Missed, NoteResult, Registered, StateChange
+from strandline.core.changes import Advance, Changes, Missed, NoteResult, Registered, StateChange
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.forgetting import GONE_KEPT_MS, Forgetting
@@ -296,6 +296,19 @@ class Stream:
         self._store_rest(now)
         writer.excluded_at = now
         return self._changed(writer, now)
+
+    def time_without(self, name: str, *, closing: bool) -> dict[str, Advance]:
+        """By key, from when to when time would go if a writer were excluded now, or, with `closing`, closed without its
+        epoch. Changes nothing. In the ingestion domain, an idle stream then goes on with the clock."""
+        writer, advances = self._writer(name), dict[str, Advance]()
+        is_out = writer.closed or writer.excluded_at is not None  # only a mark that waits for its interval comes then
+        keeps_times = is_out or (closing and (writer.tail or not writer.lost))  # a lost one that closes is excluded
+        for key in sorted(writer.key_states):
+            last, aggregate = self._last_time(key), self._aggregates[key]
+            after = None if self.sealed else aggregate.time_without(name, keeps_times=keeps_times)
+            known = [time for time in (last, after) if time is not None]
+            advances[key] = Advance(last, max(known, default=None))
+        return advances
 
     def include(self, name: str, now: int) -> list[Mark]:
         """Ends the exclusion of a writer, for an operator: it has the state that it would have without it."""

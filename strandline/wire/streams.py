@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult, Registered
-from strandline.core.config import SETTINGS, StreamConfig
+from strandline.core.config import SETTINGS, StreamConfig, TimeDomain
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
@@ -279,6 +279,17 @@ class WritersPage(msgspec.Struct, frozen=True):
 
     writers: tuple[WriterReply, ...]
     next: str | None
+
+
+class TimesWithout(msgspec.Struct, frozen=True):
+    """By key of a writer: the time of the newest mark, and the time that marks would reach if the writer were excluded
+    or closed; null while there is no mark, or would be none. `at` is the controller's clock."""
+
+    at: Time
+    time_domain: TimeDomain
+    present: ByKey
+    excluded: ByKey
+    closed: ByKey
 
 
 WriterStateText: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [str(state) for state in WriterState]})]

@@ -154,7 +154,8 @@ def test_at_a_terminal_it_asks_first(
 ) -> None:
     stream = stalled(served)
     process = start("exclude", stream, "w1", stdin=screen.side, stderr=screen.side)
-    assert f"Exclude w1 from {stream}?" in screen.read_until("[y/N]")
+    asked = screen.read_until("[y/N]")
+    assert f"Exclude w1 from {stream}?" in asked and "2023-11-14 22:14:20.000Z, 60 s further." in asked
     screen.type(typed)
     assert process.wait(timeout=30) == code
     assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == state
@@ -176,6 +177,24 @@ def test_refusals_have_a_column_where_there_are_some_and_nobody_holds_a_stream_w
     column = header.index("REFUSED")
     shown = {line.split()[0]: line[column:].split("  ")[0] for line in lines}
     assert shown[first].startswith("1, last ") and shown[other] == "–"
+
+
+@pytest.mark.parametrize("command", ["exclude", "close"])
+def test_where_time_would_go_further_than_five_minutes_somebody_has_to_be_asked(
+    served: Any, strandline: Callable[..., Any], command: str
+) -> None:
+    stream = served.stream()
+    for writer, time in (("w1", NOON), ("w2", NOON + 3_600_000)):
+        served.note(stream, writer, time, s0=1)
+    refused = strandline(command, stream, "w1")
+    assert refused.code == 1 and refused.err.startswith(f"strandline {command}: nothing was changed: Time goes from ")
+    there = "2023-11-14 22:13:20.000Z to 2023-11-14 23:13:20.000Z, 60 min 0 s further; it never goes back"
+    assert there in refused.err and refused.err.endswith("give --yes\n")
+    (mark,) = served.call("GET", f"/v1/streams/{stream}/marks")["marks"]
+    assert mark["time"] == NOON
+    assert strandline(command, stream, "w1", "--yes").code == 0
+    assert strandline(command, stream, "w2").code == 0  # nothing moves
+    assert served.call("GET", f"/v1/streams/{stream}/marks")["marks"][-1]["time"] == NOON + 3_600_000
 
 
 def test_streams_in_trouble_come_first_and_alone_if_that_is_asked(

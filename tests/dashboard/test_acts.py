@@ -80,6 +80,28 @@ def test_a_writer_is_excluded_included_and_closed(stocked: Served) -> None:
     assert "excluded: writer w" in journal
 
 
+def test_who_excludes_or_closes_a_writer_is_told_where_time_goes_and_types_its_name_if_that_is_ahead(
+    served: Served,
+) -> None:
+    served.stream("s")
+    for writer, time in (("right", NOON), ("ahead", NOON + 86_400_000)):
+        served.note(writer, time, {"0": 1})
+    leap = "Time goes from 2023-11-14 22:13:20.000Z to 2023-11-15 22:13:20.000Z, 24 h 0 min further: 24 h 0 min ahead"
+    for act in ("exclude", "close"):
+        assert served.plan(act, stream="s", writer="right")["says"] == f"{leap} of the clock."
+        asks = read(served.get(f"/acts/{act}?stream=s&writer=right").text).one("div", "asks")
+        assert leap in asks.text and [each["data-typed"] for each in asks.all("input")] == ["right"]
+        assert served.plan(act, stream="s", writer="ahead")["says"] == ""
+    assert served.marks()[-1]["time"] == NOON
+    assert served.act("close", stream="s", writer="right").is_success
+    assert served.marks()[-1]["time"] == NOON + 86_400_000
+    served.stream("logs", time_domain="ingestion", writer_timeout_ms=None)
+    for writer in ("slow", "fast"):
+        served.note(writer, served.clock.now, {"0": 1}, "logs")
+        served.pass_time(600_000)
+    assert served.plan("exclude", stream="logs", writer="slow")["says"] == ""  # the clock bounds where time goes
+
+
 def test_a_stream_is_created_configured_split_truncated_sealed_and_deleted(served: Served) -> None:
     texts = filled(served, "create-stream")
     assert texts["writer_timeout_ms"] == "30 s" or texts["writer_timeout_ms"]

@@ -167,6 +167,7 @@ def _group(call: _Caller) -> None:
 
 
 def _administer(call: _Caller) -> None:
+    call(f"GET {STREAM}/writers/till-2/times-without")
     call(f"POST {STREAM}/writers/till-2/exclude")
     call(f"DELETE {STREAM}/writers/till-2/exclude")
     call(f"POST {STREAM}/writers/till-2/idle?epoch=2")

@@ -14,7 +14,7 @@ from controller.streams.reads import PAGE_OFFSETS
 from strandline.access import Role
 from strandline.core.stream import Stream
 from strandline.core.writer import StreamWriter, WriterState
-from strandline.wire.streams import MarksPage, Registration, WriterReply, WritersPage, registration
+from strandline.wire.streams import MarksPage, Registration, TimesWithout, WriterReply, WritersPage, registration
 
 router = shaped_router("writers", prefix="/v1/streams/{stream}/writers")
 
@@ -61,6 +61,22 @@ async def close(stream: str, writer: str, controller: Served, epoch: Epoch = Non
     page = await controller.streams.change_marks(stream, lambda each, now: each.close(writer, epoch, now))
     log_event("writer_closed", stream=stream, writer=writer)
     return page
+
+
+@router.get(
+    "/{writer}/times-without", summary="Tell where time would go without a writer", dependencies=permit(Role.READER)
+)
+async def times_without(stream: str, writer: str, controller: Served) -> TimesWithout:
+    """Ask this before a writer is excluded or closed: time never goes back."""
+    found = (await controller.streams.get(stream)).stream
+    excluded, closed = (found.time_without(writer, closing=closing) for closing in (False, True))
+    return TimesWithout(
+        at=max(controller.clock.now(), found.clock),
+        time_domain=found.config.time_domain,
+        present={key: each.before for key, each in excluded.items()},
+        excluded={key: each.after for key, each in excluded.items()},
+        closed={key: each.after for key, each in closed.items()},
+    )
 
 
 @router.post("/{writer}/exclude", summary="Exclude a writer", dependencies=permit(Role.ADMIN))
