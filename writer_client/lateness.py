@@ -6,7 +6,8 @@ much, and what reports and status say.
     a write         its greatest event time (`newest`) is below what was noted, or below the floor
 
 It warns once, too, of a noted time that looks as if it were not in milliseconds, and of times that are ahead of the
-controller's clock. It writes no line itself: the news that it adds are passed on by who performs the writer's steps.
+controller's clock, or refused for that. It writes no line itself: the news that it adds are passed on by who performs
+the writer's steps.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from strandline.core.changes import Registered
 from strandline.core.time_units import text_of, unit_of
+from strandline.errors import TimeTooFarAhead
 from strandline.wire.streams import NoteAnswer
 from writer_client.reports import EventsLate, NoteLate, RegisteredLate
 
@@ -43,7 +45,9 @@ class Lateness:
         self.floors: Mapping[str, int] = {}
         self.events = 0  # known to be late when they were written
         self._unit_checked = False
-        self._ahead_warned = False  # since its time is ahead of the controller's clock
+        self._ahead_warned = (
+            False  # since its time is ahead of the controller's clock, or its notes are refused for that
+        )
         self._newest_warned = False
 
     def registered(self, registered: Registered, *, first: bool) -> None:
@@ -157,6 +161,18 @@ class Lateness:
                 "time goes there, and older events of others are late.",
             )
         self._ahead_warned = bool(ahead_ms)
+
+    def refused(self, error: Exception) -> None:
+        """Warns when notes begin to be refused because their time is too far ahead."""
+        if isinstance(error, TimeTooFarAhead) and not self._ahead_warned:
+            self._ahead_warned = True
+            far = span(error.time - error.clock)
+            self._warn(
+                "refused",
+                f"notes of {self._who} are refused: {text_of(error.time)}{_of(error.key)} is {far} ahead of the "
+                f"controller's clock, beyond the stream's max_ahead_ms of {error.max_ahead_ms}. Its time stands still, "
+                "and so does that of the stream until it times out. The clock that the time is from may be wrong.",
+            )
 
     def _warn(self, kind: str, text: str) -> None:
         self._news.append(Warn(kind, text))

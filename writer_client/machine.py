@@ -593,6 +593,7 @@ class Machine:
         """A note that failed counts as possibly taken unless the error denies it."""
         if not says_nothing_changed(error):
             self.may_have_noted = _greatest(self.may_have_noted, note.times)
+        self.late.refused(error)
         if isinstance(error, Refused):
             self.owed = {key: time for key, time in self.owed.items() if time != note.times.get(key)}
 

@@ -31,7 +31,7 @@ Page: TypeAlias = dict[str, Any]
 @group_option
 @option("--all", "of_all", is_flag=True, help="of all streams, in place of one")
 @option("--search", metavar="WORDS", help="with --all: only entries with these words, in any order")
-@option("--topic", type=click.Choice(TOPICS), help="only entries on this")
+@option("--topic", type=click.Choice(TOPICS), metavar="TOPIC", help=f"only entries on {', '.join(TOPICS)}")
 @after_option("entry")
 @limit_option("so many, before those that are followed")
 @option("--follow", is_flag=True, help="go on with each new entry until Ctrl-C; with --json one a line")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
 from controller.cli.screen import table
+from controller.status.condition_text import ahead_text
 from controller.status.unread_text import why_unread
 from controller.terminal import screen_columns
 from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, refused, span
@@ -63,7 +64,7 @@ class StreamsSeen:
 
 @dataclass(frozen=True, slots=True)
 class StreamLine:
-    """A line of the table. It stands out where time stands still."""
+    """A line of the table. It stands out where somebody has to look."""
 
     cells: tuple[str, ...]
     stands_out: bool = False
@@ -130,7 +131,7 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
                 refused(stream) or NOTHING,
                 _held(stream, key, each),
             ),
-            each.state.stands_still,
+            each.state.is_urgent,
         )
         for key, each in stream.keys.items()
     ]
@@ -145,10 +146,10 @@ def state_text(status: KeyStatus, seen_at: int) -> str:
 
 def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
     holder = stream.held_by.get(key) if status.held_back else None
-    if status.state is State.STALLED or (holder is None and status.state.stands_still):
+    if status.state in (State.AHEAD, State.STALLED) or (holder is None and status.state.stands_still):
         held = status.reason
     else:
-        held = "sealed" if stream.sealed else holding(holder)
+        held = "; ".join(filter(None, ("sealed" if stream.sealed else holding(holder), ahead_text(status))))
     if status.complete:
         return held
     return f"{held}; the last mark is without {named(status.excluded, len(status.excluded), status.excluded_writers)}"

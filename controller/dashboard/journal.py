@@ -20,6 +20,7 @@ ICONS: Final = {
     "holding": ("◔", "warn"),
     "pause": ("◌", "warn"),
     "incomplete": ("◐", "warn"),
+    "ahead": ("↷", "bad"),
     "action": ("●", "good"),
     "registration": ("+", "soft"),
 }
@@ -30,6 +31,7 @@ TOPICS: Final = {
     "holding": "who began to",
     "pause": "pauses",
     "incomplete": "incomplete marks",
+    "ahead": "who is ahead of the clock",
     "registration": "registrations",
     "action": "actions",
 }

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Set
 from typing import Final, NamedTuple
 
 from controller.status.condition import COUNTING
+from controller.status.condition_text import ahead_text, has_leapt
 from controller.status.stream_status import WriterStatus
-from controller.wording import held_since, is_epoch, lag, moment, span
+from controller.wording import held_since, is_epoch, lag, moment, named, span
 from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 
@@ -16,12 +17,14 @@ COLOURS: Final = {
     State.STALLED: "bad",
     State.STUCK: "bad",
     State.HELD: "warn",
+    State.AHEAD: "bad",
     State.INCOMPLETE: "warn",
     State.NO_WRITERS: "soft",
     State.IDLE: "soft",
     State.FINE: "good",
     State.SEALED: "soft",
 }
+AHEAD_NAMED: Final = 3  # writers that are ahead of the clock, in a sentence
 _BAD_STATES: Final = {WriterState.BEHIND, WriterState.TIMED_OUT, WriterState.EXCLUDED}
 
 
@@ -40,8 +43,9 @@ def state_of(status: StreamStatus) -> Word:
 
 
 def in_trouble(states: Iterable[State], unread: int = 0) -> str:
-    """How many streams stand still, by state, the gravest first, and how many are not known; empty if all is well."""
-    found = Counter(state for state in states if state.stands_still)
+    """How many streams somebody has to look at, by state, the gravest first, and how many are not known; empty if all
+    is well."""
+    found = Counter(state for state in states if state.is_urgent)
     counts = [f"{count} {state.text}" for state in reversed(State) if (count := found[state])]
     return ", ".join([*counts, *([f"{unread} not known"] if unread else [])])
 
@@ -108,15 +112,24 @@ def is_held_back(key: KeyStatus) -> bool:
 def still_story(status: StreamStatus) -> str:
     """Why the time of a stream stands still, and since when."""
     if is_held_back(status.worst):
-        return hold_story(status.worst, status.seen_at)
+        return "; ".join(filter(None, (hold_story(status.worst, status.seen_at), ahead_text(status.worst))))
     since = "" if status.state_since is None else f", since {moment(status.state_since, status.seen_at)}"
     return f"{status.reason}{since}"
 
 
 def next_step(key: KeyStatus) -> str:
-    """What happens next to a key that stands still, and what somebody can do; empty for others."""
+    """What happens next to a key that stands still or is ahead, and what somebody can do; empty for others."""
     counting = sum(key.writers.get(str(state), 0) for state in COUNTING)
+    free = [each.writer for each in key.ahead if not each.refused]
+    if has_leapt(key):
+        return 'What right writers write is late until the clock is there; the task "Time has leapt" says what to do.'
+    if free and key.state.is_urgent:
+        return (
+            f"Exclude {named(free, AHEAD_NAMED)}, and set its clock right: if those that hold time back go, time leaps."
+        )
     match key.state:
+        case State.AHEAD:
+            return "Set its clock right, or allow such times: max_ahead_ms. Until then it holds time back."
         case State.STALLED if counting:
             released = None if key.held_by is None else key.held_by.released_in_ms
             alone = holder_name(key) if counting == 1 else None
@@ -132,6 +145,19 @@ def next_step(key: KeyStatus) -> str:
             return f"Time goes on when {key.wanted_writers - key.have_noted} more have noted."
         case _:
             return ""
+
+
+def first_ahead(key: KeyStatus) -> str | None:
+    """The writer that is furthest ahead of the clock."""
+    return key.ahead[0].writer if key.ahead else None
+
+
+def far_ahead(key: KeyStatus, writer: str) -> str:
+    """How far a writer is ahead of the clock, if it is far."""
+    found = next((each for each in key.ahead if each.writer == writer), None)
+    if found is None:
+        return ""
+    return f"{'notes refused, ' if found.refused else ''}{span(found.ahead_ms)} ahead"
 
 
 def silent_for(key: KeyStatus, now: int) -> str:

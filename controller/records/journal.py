@@ -32,6 +32,7 @@ STATES = "state"
 HELD = "held"
 HOLDING = "holding"  # a span that is not over
 INCOMPLETE = "incomplete"
+AHEAD = "ahead"
 PAUSES = "pause"
 ACTIONS = "action"
 REGISTRATIONS = "registration"
@@ -157,4 +158,6 @@ def log_entries(what: str, name: str, written: list[WrittenEntry]) -> None:
                 event = "time_released"
             case "incomplete":
                 level, event = logging.WARNING, f"marks_{entry.kind}"
+            case "ahead":
+                level, event = (logging.WARNING if entry.kind == "ahead" else logging.INFO), f"writer_{entry.kind}"
         log_event(event, level, **{what: name, **entry.details, "by": entry.by, "request_id": caused_by})

@@ -6,10 +6,11 @@ commit changes, so that every controller has the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from controller.records.ahead import AheadWriter, next_ahead
 from controller.records.cadence import NO_CADENCE, STILL_LEAST_MS, Cadence
 from controller.records.counts import StreamCounts
 from controller.records.journal import HELD, HOLDING, INCOMPLETE, JOURNAL_NAMES, PAUSES, STATES, Journal
@@ -28,9 +29,10 @@ def recorded(
     stream: Stream,
     chains: Mapping[str, MarkChain],
     journal: Journal,
+    refused: Sequence[AheadWriter] = (),
 ) -> Spans:
     """Adds the entries for changes to the journal, and returns what holds after them. `chains` end with the last mark
-    before these changes."""
+    before these changes; `refused` are the writers whose notes were refused as too far ahead meanwhile."""
     for state in changes.states:
         details: dict[str, object] = {
             "writer": state.writer,
@@ -41,7 +43,7 @@ def recorded(
         if state.after is WriterState.BEHIND:
             details |= _how_late(state, stream)
         journal.tell(STATES, "state", state.at, details)
-    if not (changes.marks or changes.writers or changes.stream):
+    if not (changes.marks or changes.writers or changes.stream or refused):
         return spans
     held, incomplete, cadences = dict(spans.held), dict(spans.incomplete), dict(spans.cadences)
     newest = dict[str, Mark]()
@@ -55,7 +57,7 @@ def recorded(
             _record_incomplete(mark, last, incomplete, journal)
     if held or len(stream.writers) > 1 or stream.config.min_writers > 1:  # a single writer holds nobody back
         _Holds(held, stream, cadences, journal).update(changes)
-    return Spans(held, incomplete, cadences)
+    return Spans(held, incomplete, cadences, next_ahead(spans.ahead, refused, changes, stream, journal))
 
 
 def count_held(before: Spans, after: Spans, counts: StreamCounts, now: int) -> None:

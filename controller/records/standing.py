@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from controller.records.ahead import AheadWriter
 from controller.records.cadence import NO_CADENCE, Cadence
 from controller.storage.rows import StreamOrigin
 from strandline.core.aggregate import Holder
@@ -46,11 +47,12 @@ class FirstMark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Spans(msgspec.Struct, frozen=True, array_like=True):
-    """What holds since when, and how marks come, by key."""
+    """What holds since when, and how marks come, by key; and who is far ahead of the clock."""
 
     held: Mapping[str, Hold] = {}
     incomplete: Mapping[str, FirstMark] = {}
     cadences: Mapping[str, Cadence] = {}
+    ahead: tuple[AheadWriter, ...] = ()  # of any key, the first of them
 
     def cadence(self, key: str) -> Cadence:
         return self.cadences.get(key, NO_CADENCE)

@@ -39,6 +39,8 @@ class Facts(NamedTuple):  # one for each key of each stream that is looked at
     created_at: int  # when the stream was
     moved_at: int | None  # when the newest mark was made
     moving_since: int | None  # since when no pause between marks was too long
+    ahead: bool  # some writer, or time itself, is far ahead of the clock
+    ahead_since: int | None
     too_long_ms: int  # time that stands still for so long is trouble
 
 
@@ -50,7 +52,15 @@ class Condition(NamedTuple):
 
 
 def condition(facts: Facts, now: int) -> Condition:
-    """The state of a key at a moment."""
+    """The state of a key at a moment. That somebody is ahead is graver than that marks leave writers out: what is lost
+    by a leap is lost for good. Where time stands still, the reason names both."""
+    found = _condition(facts, now)
+    if facts.ahead and found.state is not State.SEALED and found.state.gravity < State.AHEAD.gravity:
+        return Condition(State.AHEAD, facts.ahead_since)
+    return found
+
+
+def _condition(facts: Facts, now: int) -> Condition:
     if facts.sealed:
         return Condition(State.SEALED, facts.moved_at)
     if facts.too_few and (facts.counting or facts.lost):

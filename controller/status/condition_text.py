@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from controller.status.condition import COUNTING
 from controller.wording import AHEAD_NAMED_MS, named, span
 from strandline.core.time_units import unit_of
-from strandline.wire.status import KeyStatus, State
+from strandline.wire.status import KeyStatus, State, WriterAhead
 
 STATUS_REASON_WRITERS: Final = 3  # writers with such a time, named in the reason of a state
 
 
 def reason_of(key: KeyStatus, now: int) -> str:
-    """Why a key is in its state at a moment, and whether its time is ahead of the clock, or looks as if it were not
-    in milliseconds."""
+    """Why a key is in its state at a moment, and whether it or a writer is ahead of the clock, or looks as if it were
+    not in milliseconds."""
     unit = unit_of(key.time) if key.time is not None else None
-    if unit is None and key.lag_ms is not None and key.lag_ms <= -AHEAD_NAMED_MS:
-        return f"{_reason(key, now)}; its time is {span(-key.lag_ms)} ahead of the clock"
-    if unit is None:
-        return _reason(key, now)
-    return f"{_reason(key, now)}; its time looks like {unit.word}, and dates have to be in milliseconds"
+    wrong = "" if unit is None else f"its time looks like {unit.word}, and dates have to be in milliseconds"
+    leapt = f"its time is {span(-key.lag_ms)} ahead of the clock" if has_leapt(key) and key.lag_ms is not None else ""
+    return "; ".join(filter(None, (_reason(key, now), ahead_text(key), leapt, wrong)))
+
+
+def has_leapt(key: KeyStatus) -> bool:
+    """Whether its time is far ahead of the clock."""
+    return key.lag_ms is not None and key.lag_ms <= -AHEAD_NAMED_MS
+
+
+def ahead_text(key: KeyStatus) -> str:
+    """Who is ahead of the clock, by how much, and what comes of it; empty if nobody is."""
+    refused = [each for each in key.ahead if each.refused]
+    free = [each for each in key.ahead if not each.refused]
+    parts = []
+    if refused:
+        whose = named([each.writer for each in refused], STATUS_REASON_WRITERS)
+        parts.append(f"notes of {whose} are refused: {_far(refused)} ahead of the clock (max_ahead_ms)")
+    if free:
+        who = named([each.writer for each in free], STATUS_REASON_WRITERS, key.ahead_writers - len(refused))
+        then = "" if has_leapt(key) else ", and time goes there once no other writer holds it back"
+        parts.append(f"{who} {'is' if len(free) == 1 else 'are'} {_far(free)} ahead of the clock{then}")
+    return "; ".join(parts)
+
+
+def _far(writers: Sequence[WriterAhead]) -> str:
+    return ("" if len(writers) == 1 else "up to ") + span(max(each.ahead_ms for each in writers))
 
 
 def _reason(key: KeyStatus, now: int) -> str:
     match key.state:
+        case State.AHEAD:
+            return ""  # what follows says it
         case State.SEALED:
             return "the stream is sealed: no mark follows"
         case State.FINE:

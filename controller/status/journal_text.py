@@ -87,6 +87,11 @@ def _sentence(kind: str, details: Mapping[str, Any], times: Times, by: str | Non
             return f"marks leave out {left_out(details)} from {times.show(details['from_time'])} on{key}"
         case "incomplete_ended":
             return f"marks no longer leave out {left_out(details)}{key}"
+        case "ahead":
+            far = span(details["time"] - details["clock"])
+            return f"{details['writer']} is {far} ahead of the clock, at {times.show(details['time'])}{key}"
+        case "ahead_ended":
+            return f"{details['writer']} is not ahead of the clock any more{key}"
         case "backlog":
             return f"went into backlog, {_lag(details)}"
         case "caught_up":

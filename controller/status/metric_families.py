@@ -82,11 +82,20 @@ IDLE = _gauge("stream_idle_seconds", "How long no writer has called (FLIP-33: so
 STATE = _gauge(
     "stream_state_seconds",
     "For how long the stream has been in its present state, 0 if that is not known: sealed, fine, idle, no_writers, "
-    "incomplete, held, stuck or stalled. With the last four, the stream is in trouble; with the last three, its time "
-    "stands still. Other states are absent.",
+    "incomplete, ahead, held, stuck or stalled. With the last five, the stream is in trouble; with the last three, its "
+    "time stands still. Other states are absent.",
     "stream",
     "key",
     "state",
+)
+AHEAD = _gauge(
+    "stream_ahead_seconds",
+    "How far a writer's time is ahead of the clock, or the note that was refused last, from five minutes on. With "
+    'refused="no", time goes there once no other writer holds it back; with "yes", the writer does not move.',
+    "stream",
+    "key",
+    "writer",
+    "refused",
 )
 MARKS = _counter("stream_marks", "Marks ever made; it goes on over a restart.", "stream", "key")
 INCOMPLETE = _counter(

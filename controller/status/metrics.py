@@ -209,6 +209,9 @@ def _add_key(key: KeyStatus, stream: StreamStatus, samples: Samples, labels: tup
         samples.add_ms(metric.MARK_AGE, max(0, now - key.marked_at), *labels)
     lasted_ms = 0 if key.state_since is None else max(0, now - key.state_since)
     samples.add_ms(metric.STATE, lasted_ms, *labels, key.state.value)
+    for each in key.ahead:
+        writer, refused = each.writer if labels[1] != OTHER else OTHER, "yes" if each.refused else "no"
+        samples.add_ms(metric.AHEAD, each.ahead_ms, *labels, writer, refused)
     for state in WriterState:
         samples.add(metric.WRITERS, key.writers.get(state, 0), *labels, state)
     if holder is not None and key.held_since is not None:

@@ -12,18 +12,20 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from controller.records.ahead import is_far_ahead
 from controller.records.cadence import Cadence
 from controller.records.standing import KeyStanding, Standing, greatest
 from controller.status.condition import COUNTING, Facts, condition
 from controller.status.condition_text import reason_of
 from controller.streams.loaded_stream import LoadedStream
 from controller.wording import is_epoch
+from strandline.core.config import TimeDomain
 from strandline.core.cut import Cut
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.core.writer import WriterState
-from strandline.wire.status import KeyStatus, StreamStatus, gravity_of
+from strandline.wire.status import KeyStatus, StreamStatus, WriterAhead, gravity_of
 from strandline.wire.streams import HolderReply
 
 
@@ -107,7 +109,8 @@ def _key(stream: Standing, name: str, key: KeyStanding, now: int, served: int) -
     holds = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
     known = held is not None and holder is not None and held.writer == holder.writer
     since = held.since if held is not None and known and holds else None
-    facts = _facts(stream, name, key, cadence, since, now, served, resting=resting is not None)
+    ahead = _ahead(stream, name, now)
+    facts = _facts(stream, name, key, cadence, since, now, served, resting=resting is not None, ahead=bool(ahead))
     state, began = condition(facts, now)
     status = KeyStatus(
         key=name,
@@ -127,6 +130,8 @@ def _key(stream: Standing, name: str, key: KeyStanding, now: int, served: int) -
         have_noted=key.have_noted,
         wanted_writers=stream.min_writers,
         last_heard_at=key.heard[0] if key.heard is not None else None if key.lost is None else key.lost[1],
+        ahead=tuple(ahead),
+        ahead_writers=len(ahead),
         state=state,
         state_since=began,
         reason="",
@@ -151,6 +156,7 @@ def _facts(
     served: int,
     *,
     resting: bool,
+    ahead: bool,
 ) -> Facts:
     """What the state of a key depends on. `held_since`: since when the holder keeps others back, if it is known."""
     holder, away_ms, first = key.holder, 0, stream.spans.incomplete.get(name)
@@ -181,8 +187,23 @@ def _facts(
         created_at=stream.created_at,
         moved_at=key.marked_at,
         moving_since=cadence.moving_since,
+        ahead=ahead
+        or (stream.time_domain == TimeDomain.EVENT and key.time is not None and is_far_ahead(key.time, now)),
+        ahead_since=min((each.since for each in stream.spans.ahead if each.key == name), default=None),
         too_long_ms=cadence.too_long_ms(stream.timeout_ms),
     )
+
+
+def _ahead(stream: Standing, key: str, now: int) -> list[WriterAhead]:
+    """The writers of a key that are far ahead of the clock, furthest first."""
+    if not stream.spans.ahead or stream.sealed:
+        return []
+    found = [
+        WriterAhead(writer=each.writer, ahead_ms=ahead_ms, refused=each.refused)
+        for each in stream.spans.ahead
+        if each.key == key and (ahead_ms := each.ahead_ms(now))
+    ]
+    return sorted(found, key=lambda each: (-each.ahead_ms, each.writer))
 
 
 def _holder_reply(key: KeyStanding, passed_ms: int) -> HolderReply | None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from controller.commit.item import Item
 from controller.commit.writer_log import WriterLog
+from controller.records.ahead import AheadWriter, refused_ahead
 from controller.records.counts import StreamCounts
 from controller.records.journal import AdminAction, Journal, WrittenEntry, log_entries
 from controller.records.journal_recorder import count_held, recorded
@@ -38,7 +39,7 @@ from strandline.core.changes import Changes, Missed, StreamFacts
 from strandline.core.mark import Mark
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
-from strandline.errors import StoreCorrupt, StreamRecreated
+from strandline.errors import StoreCorrupt, StreamRecreated, TimeTooFarAhead
 
 RECENT_MARKS: Final = 512  # of each key, in memory; older ones are read from the store
 RECENT_OFFSETS: Final = 4_194_304  # in these marks: of a stream with more than 8 192 segments there are fewer
@@ -85,6 +86,7 @@ class LoadedStream(Item):
         self.waits_to_write = False  # a call waits that writes what was prepared outside of a step
         self.log = WriterLog(stream.name, StoredLog())
         self._places: dict[str, int] = {}
+        self._refused: list[AheadWriter] = []  # whose notes were refused as too far ahead since the last commit
         self._listeners: dict[str, asyncio.Future[None]] = {}
         self.counts.loaded()
         self._settling = False
@@ -127,6 +129,13 @@ class LoadedStream(Item):
         """Since when a key's marks have left out the writers that they leave out now, if that is known."""
         first = self.standing.spans.incomplete.get(key)
         return None if first is None else first.made_at
+
+    def refuse_ahead(self, writer: str, error: TimeTooFarAhead) -> bool:
+        """Keeps that a writer's notes are refused as too far ahead of the clock; whether that is to be written."""
+        found = refused_ahead(writer, error, self.stream, (*self.standing.spans.ahead, *self._refused))
+        if found is not None:
+            self._refused.append(found)
+        return found is not None
 
     def drop_segment(self, segment: str, now: int) -> None:
         """Removes a segment that the log does not have, also from marks that are not written yet.
@@ -231,7 +240,8 @@ class LoadedStream(Item):
         for mark in changes.marks:
             commit.add_row(schema.mark, mark_values(self.name, mark, self._write_excluded(mark, commit)))
         version = self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
-        spans = recorded(self.standing.spans, changes, self.stream, self.chains, self.journal)
+        refused, self._refused = self._refused, []
+        spans = recorded(self.standing.spans, changes, self.stream, self.chains, self.journal, refused)
         counted, served = self.counts.unstored, self.stream.served(self.stream.clock)
         standing = next_standing(self.standing, self.stream, self.origin, changes, spans, counted, served)
         self._settling = False

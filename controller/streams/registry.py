@@ -39,6 +39,7 @@ from strandline.errors import (
     StoreUnavailable,
     StrandlineError,
     StreamExists,
+    TimeTooFarAhead,
 )
 from strandline.wire.streams import MarksPage, marks_page, settings_by_name
 
@@ -395,7 +396,8 @@ def refuse(loaded: LoadedStream, error: Refused, now: int, by: str | None, **mor
     """Counts, journals and logs a call that was refused; `more` has the `writer` of a note. Returns whether that is to
     be written now."""
     loaded.counts.refusals[error.code] += 1
-    return record_refused("stream", loaded.name, loaded.journal, error, now, by=by, **more)
+    is_new = isinstance(error, TimeTooFarAhead) and "writer" in more and loaded.refuse_ahead(more["writer"], error)
+    return is_new | record_refused("stream", loaded.name, loaded.journal, error, now, by=by, **more)
 
 
 def _advance(loaded: LoadedStream, locked: Locked) -> None:

@@ -21,6 +21,7 @@ from strandline.errors import (
 )
 
 INGESTION: Final = TimeDomain.INGESTION  # a lookup in the enum class is slower, and every note needs it
+INGESTION_AHEAD_MS: Final = 86_400_000  # the clock bounds what counts: only a time in another unit is refused
 NO_KEY_STATES: Final[Mapping[str, KeyState]] = {}
 
 
@@ -54,6 +55,8 @@ def admit(
     cut = graph.closed(note.position, note.given)
     times = note.times if config.time_domain is not INGESTION else _counted_times(note, stream, config, now)
     ahead = config.max_ahead_ms
+    if ahead is not None and config.time_domain is INGESTION:
+        ahead = max(ahead, INGESTION_AHEAD_MS)
     key_states: Mapping[str, KeyState] = NO_KEY_STATES if writer is None else writer.key_states
     alive = writer is not None and not writer.closed
     same = writer is not None

@@ -14,7 +14,7 @@ from strandline.limits import STANDINGS_PER_STREAM
 
 WRITER_TIMEOUT_DEFAULT_MS: Final = 600_000  # a writer that is silent for this long no longer holds time back
 MARK_INTERVAL_DEFAULT_MS: Final = 1_000  # the least time between two marks
-MAX_AHEAD_DEFAULT_MS: Final = 86_400_000  # how far a note may be ahead of the clock
+MAX_AHEAD_DEFAULT_MS: Final = 300_000  # how far a note may be ahead of the clock
 IDLE_LAG_DEFAULT_MS: Final = 10_000  # ingestion domain: how far the time of an idle stream is behind the clock
 FORGET_AFTER_DEFAULT_MS: Final = 86_400_000  # how long marks name a lost writer
 MAX_WRITERS_DEFAULT: Final = 100_000  # of a stream
@@ -74,7 +74,8 @@ class StreamConfig:
     # What happens with a writer whose time is below the last mark: `hold`, time waits until the writer catches up or
     # times out, or `skip`, marks leave it out and name it until it has caught up.
     late_writers: Annotated[LateWriters, Says("what becomes of a writer below the last mark")] = LateWriters.HOLD
-    # A time that is further than this ahead of the controller's clock is refused. Null: every time is accepted.
+    # A time that is further than this ahead of the controller's clock is refused. Null: every time is accepted. In the
+    # ingestion domain, where no time counts as later than that clock, a day at least is allowed.
     max_ahead_ms: Annotated[int | None, Says("times further ahead of the clock are refused; empty: no limit")] = (
         MAX_AHEAD_DEFAULT_MS
     )

@@ -9,7 +9,17 @@ import msgspec
 
 from strandline.wire.shapes import Time
 
-TOPICS: Final = ("refusal", "state", "held", "holding", "pause", "incomplete", "registration", "action")  # of streams
+TOPICS: Final = (  # of streams
+    "refusal",
+    "state",
+    "held",
+    "holding",
+    "pause",
+    "incomplete",
+    "ahead",
+    "registration",
+    "action",
+)
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ class State(StrEnum):
     IDLE = "idle"  # all writers are idle or closed
     NO_WRITERS = "no_writers"  # no writer was there yet, or none is left that counts
     INCOMPLETE = "incomplete"  # time moves, and marks leave writers out
+    AHEAD = "ahead"  # a writer, or time itself, is far ahead of the clock: time may leap, or has
     HELD = "held"  # time stands still: fewer than `min_writers` have noted
     STUCK = "stuck"  # time stands still, although a writer that counts was heard: one holds the others back
     STALLED = "stalled"  # time stands still, and all who count are silent
@@ -39,6 +40,11 @@ class State(StrEnum):
         return _GRAVITY[self] >= _GRAVITY[State.INCOMPLETE]
 
     @property
+    def is_urgent(self) -> bool:
+        """Whether somebody has to look: later, more is lost."""
+        return _GRAVITY[self] >= _GRAVITY[State.AHEAD]
+
+    @property
     def stands_still(self) -> bool:
         """Whether time does not move although somebody counts."""
         return _GRAVITY[self] >= _GRAVITY[State.HELD]
@@ -47,8 +53,22 @@ class State(StrEnum):
 _GRAVITY: Final = {state: gravity for gravity, state in enumerate(State)}
 _SINCE: Final = Meta(description="when that began, if it is known")
 _REASON: Final = Meta(description="why it is in that state, in a sentence")
-_TROUBLE: Final = Meta(description="the state if it is one of the last four, else null")
+_TROUBLE: Final = Meta(description="the state if it is one of the last five, else null")
 _TROUBLE_SINCE: Final = Meta(description="when the trouble began, if that is known")
+
+
+class WriterAhead(msgspec.Struct, frozen=True, kw_only=True):
+    """A writer whose dates are more than five minutes ahead of the clock."""
+
+    writer: str
+    ahead_ms: Annotated[int, Meta(description="by how much its time, or the note that was refused last, is ahead")]
+    refused: Annotated[
+        bool,
+        Meta(
+            description="whether its notes are refused, beyond `max_ahead_ms`, and it does not move; else time goes "
+            "where it is once no other writer holds it back"
+        ),
+    ]
 
 
 class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +101,11 @@ class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Meta(description="when a writer that counts was, or without one, a writer that timed out"),
     ]
+    ahead: Annotated[
+        tuple[WriterAhead, ...],
+        Meta(description="the first of the writers that are ahead of the clock, furthest first, excluded ones aside"),
+    ]
+    ahead_writers: Annotated[int, Meta(description="how many are")]
     state: State
     state_since: Annotated[int | None, _SINCE]
     reason: Annotated[str, _REASON]
@@ -168,6 +193,7 @@ class TroubleCounts(msgspec.Struct, frozen=True, kw_only=True):
     stalled: Annotated[int, Meta(description="time stands still, and all writers that count are silent")]
     stuck: Annotated[int, Meta(description="time stands still: a writer holds the others back")]
     held: Annotated[int, Meta(description="time stands still: fewer than `min_writers` have noted")]
+    ahead: Annotated[int, Meta(description="a writer is far ahead of the clock: time may leap, or has")]
     incomplete: Annotated[int, Meta(description="marks leave writers out")]
     none: int
 

@@ -43,12 +43,14 @@ def test_from_five_minutes_ahead_of_the_clock_the_state_of_the_stream_says_so(se
 
 
 def test_an_answer_by_key_has_the_keys_that_are_ahead(served: InProcess) -> None:
+    served.call("PATCH", "/v1/streams/s", {"max_ahead_ms": None})
     times = {"order_time": NOON, "ship_time": NOON + 10 * MINUTE}
     answer = served.call("POST", "/v1/streams/s/notes", {"writer": "w", "times": times, "position": {"0": 1}})
     assert answer["ahead_ms"] == {"ship_time": 10 * MINUTE}
 
 
 def test_among_many_notes_only_those_that_are_ahead_say_so(served: InProcess) -> None:
+    served.call("PATCH", "/v1/streams/s", {"max_ahead_ms": 10 * MINUTE})
     notes = [
         {"writer": f"w{minutes}", "time": NOON + minutes * MINUTE, "position": {"0": 1}} for minutes in (7, 1, 6, 2)
     ]

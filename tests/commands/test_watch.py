@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, lines_of
@@ -195,6 +196,18 @@ def test_where_time_would_go_further_than_five_minutes_somebody_has_to_be_asked(
     assert strandline(command, stream, "w1", "--yes").code == 0
     assert strandline(command, stream, "w2").code == 0  # nothing moves
     assert served.call("GET", f"/v1/streams/{stream}/marks")["marks"][-1]["time"] == NOON + 3_600_000
+
+
+def test_a_writer_whose_notes_are_refused_as_too_far_ahead_is_named_with_the_reason(
+    served: Any, strandline: Callable[..., Any]
+) -> None:
+    stream, now = served.stream(), served.clock()
+    for writer in ("right", "far"):
+        served.note(stream, writer, now, s0=1)
+    note = {"writer": "far", "time": now + 7_230_000, "position": {"0": 2}}
+    assert httpx.post(f"{served.url}/v1/streams/{stream}/notes", json=note).status_code == 422
+    line = strandline("watch", stream, "--once").out.splitlines()[1]
+    assert line.split()[1] == "ahead" and "notes of far are refused: 2 h 0 min ahead" in line
 
 
 def test_streams_in_trouble_come_first_and_alone_if_that_is_asked(

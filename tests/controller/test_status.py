@@ -85,7 +85,7 @@ def test_each_stream_comes_with_its_state_trouble_holder_and_lag(troubled: InPro
 def test_numbers_are_over_all_streams_and_those_in_trouble_come_worst_first(troubled: InProcess) -> None:
     told = status(troubled, "?limit=1")
 
-    assert told["trouble"] == {"stalled": 0, "stuck": 1, "held": 0, "incomplete": 1, "none": 2}
+    assert told["trouble"] == {"stalled": 0, "stuck": 1, "held": 0, "ahead": 0, "incomplete": 1, "none": 2}
     assert told["states"] == {"sealed": 1, "fine": 1, "incomplete": 1, "stuck": 1}
     counts = told["counts"]
     assert (counts["streams"], counts["in_memory"], counts["sealed"], counts["writers"]) == (4, 4, 1, 6)

@@ -95,7 +95,7 @@ def rows_of(world: Served, table: str, path: str = "/") -> list[dict[str, str]]:
 
 def test_the_case_of_each_stream_is_the_one_that_was_meant(status: dict[str, dict[str, Any]]) -> None:
     meant = {"stuck": "stuck", "stalled": "stalled", "sealed": "sealed", "incomplete": "incomplete", "held": "held",
-             "lost": "stalled", "idle": "idle", "past": "stuck", "future": "fine", "crowd": "stalled"}  # fmt: skip
+             "lost": "stalled", "idle": "idle", "past": "stuck", "future": "ahead", "crowd": "stalled"}  # fmt: skip
     assert {name: status[name]["state"] for name in meant} == meant
     assert len(status) == MANY + 13
 
@@ -118,9 +118,10 @@ def test_the_tiles_and_the_title_agree_with_the_status(world: Served) -> None:
     still = sum(trouble[each] for each in ("stalled", "stuck", "held"))
     assert tiles["Streams"] == f"{told['counts']['streams']:,}"
     assert tiles["Standing still"] == str(still)
+    assert tiles["Ahead of the clock"] == str(trouble["ahead"]) == "1"
     assert tiles["Incomplete"] == str(trouble["incomplete"])
     assert tiles["Groups in backlog"] == str(told["counts"]["in_backlog"])
-    said = ", ".join(f"{trouble[each]} {each}" for each in ("stalled", "stuck", "held") if trouble[each])
+    said = ", ".join(f"{trouble[each]} {each}" for each in ("stalled", "stuck", "held", "ahead") if trouble[each])
     assert page.one("main")["data-title"] == f"⚠ {said} · Overview · Strandline"
 
 

@@ -90,6 +90,42 @@ def test_the_guilty_writer_is_named_on_the_overview_and_two_clicks_away(served: 
     assert (writer.one("h1").text, writer.rows("keys")[0]["Holds time back"][:10]) == ("slow", "yes, since")
 
 
+def test_a_writer_that_is_ahead_is_named_before_time_leaps_and_it_is_offered_to_be_excluded(served: Served) -> None:
+    served.stream("s", writer_timeout_ms=None)
+    served.note("right", NOON, {"0": 1})
+    served.note("ahead", NOON + 24 * HOUR, {"0": 1})
+    page = served.page("/")
+    assert page.one("title").children == ["⚠ 1 ahead · Overview · Strandline"]
+    card, row = page.by_id("attention-s"), page.rows("streams")[0]
+    assert card.text.startswith("s is ahead: look at ahead") and "Exclude ahead, and set its clock right" in card.text
+    assert (row["State"], row["Held by"]) == ("ahead", "ahead 24 h 0 min ahead")
+    stream, writer = served.page("/streams/s"), served.page("/streams/s/writers/ahead")
+    holder = stream.by_id("holder")
+    assert "time goes there once no other writer holds it back" in holder.text
+    assert [each["data-act"] for each in holder.all("button")] == ["/acts/exclude?stream=s&writer=ahead"]
+    assert "24 h 0 min ahead" in writer.rows("keys")[0]["State"]
+    assert "ahead is 24 h 0 min ahead of the clock, at 2023-11-15" in stream.section("Journal").text
+    served.pass_time(MINUTE)
+    served.note("ahead", NOON + 24 * HOUR + 1, {"0": 1})  # the right one holds it back: to exclude that is the leap
+    holder = served.page("/streams/s").by_id("holder")
+    assert holder.text.startswith("Held back by right") and "ahead is 23 h 59 min ahead" in holder.text
+    assert holder.all("button") == [] and "Exclude ahead, and set its clock right" in holder.text
+
+
+def test_a_writer_whose_notes_are_refused_is_named_with_the_reason(served: Served) -> None:
+    served.stream("s", max_ahead_ms=5 * MINUTE)
+    for turn in range(12):
+        served.note("right", served.clock.now, {"0": turn})
+        body = {"writer": "far", "time": served.clock.now + (HOUR if turn else 0), "position": {"0": turn}}
+        served.call("POST", "/v1/streams/s/notes", body, expect=422 if turn else 200)
+        served.pass_time(3 * SECOND)
+    page = served.page("/")
+    assert page.rows("streams")[0]["Held by"].startswith("far ")
+    why = "notes of far are refused: 60 min 0 s ahead of the clock (max_ahead_ms)"
+    assert why in page.by_id("attention-s").text and why in served.page("/streams/s").by_id("holder").text
+    assert "notes refused, 60 min 0 s ahead" in served.page("/streams/s/writers/far").rows("keys")[0]["State"]
+
+
 @pytest.mark.parametrize(
     "path", ["/", "/streams/s", "/streams/s/writers/slow", "/reader-groups/g", "/lag", "/journal", "/controllers"]
 )
@@ -281,7 +317,7 @@ def test_a_crowd_that_nobody_reads_does_not_bury_the_stream_that_is_read(served:
     assert [each["id"] for each in known.all("div", "attention")] == ["attention-stalled"]
     hushed = served.page(f"/{cards[1].one('a', 'quiet')['href']}")
     assert [each["id"] for each in hushed.all("div", "attention")] == ["attention-orders"]
-    assert "50 streams that stand still are hushed" in hushed.by_id("hushed").text
+    assert "50 streams in trouble are hushed" in hushed.by_id("hushed").text
     assert hushed.one("title").children == ["⚠ 1 stuck · Overview · Strandline"]
     assert len(served.page(f"/{hushed.by_id('hushed').one('a')['href']}").all("div", "attention")) > 1
 

@@ -333,5 +333,8 @@ class NaiveCalls(NaiveStream):
     def check_time(self, said: int, counted: int, stored: int | None, now: int) -> None:
         if stored is not None and counted < stored:
             raise Refusal("time_went_back", stored)
-        if self.config.max_ahead_ms is not None and said > now + self.config.max_ahead_ms:
+        limit = self.config.max_ahead_ms
+        if limit is not None and self.config.time_domain is TimeDomain.INGESTION:
+            limit = max(limit, 24 * 60 * 60 * 1000)
+        if limit is not None and said > now + limit:
             raise Refusal("time_too_far_ahead")

@@ -29,5 +29,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrape]:
         controller.call("PUT", "/v1/reader-groups/readers/readers/r", positions)
         controller.note("fast", NOON + 30_000, {"0": 9}, "orders")
         controller.call("POST", "/v1/streams/orders/notes", {"writer": "fast", "time": 1, "position": {}}, expect=409)
+        controller.call("PUT", "/v1/streams/forecasts", STREAM)
+        controller.note("far", NOON + 3_600_000, {}, "forecasts")
         controller.pass_time(20_000)
         yield scrape(controller)

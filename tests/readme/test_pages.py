@@ -33,6 +33,7 @@ TASKS = [
     "scale-segments",
     "check",
     "retention",
+    "time-has-leapt",
     "behind-a-proxy",
     "in-your-application",
     "writers-that-come-and-go",

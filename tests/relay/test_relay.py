@@ -130,6 +130,19 @@ def test_a_time_far_ahead_of_the_clock_is_said_once_a_minute(site: Site) -> None
     assert site.said().count("ahead of the controller's clock: look at the clock of w") == 1
 
 
+def test_a_note_beyond_the_setting_is_refused_in_kafka_too_and_time_stays(site: Site) -> None:
+    site.start()
+    now = int(time.time() * 1000)
+    site.connection.run(calls.configure(site.stream, {"max_ahead_ms": 300_000}))
+    site.note("w", time=now)
+    site.until(lambda writers: "w" in writers)
+    site.note("w", time=now + 86_400_000)
+    site.until(lambda _: "the note of w is refused" in site.said())
+    site.note("w", time=now + 1)
+    site.until(lambda writers: writers["w"]["times"] == {"": now + 1})
+    assert "more than max_ahead_ms = 300000" in site.said()
+
+
 def test_what_is_no_note_is_named_and_the_rest_goes_on(site: Site) -> None:
     site.start()
     site.record(b"rubbish")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 from time import time_ns
 from typing import Any
@@ -15,6 +16,7 @@ from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.core.time_units import text_of
+from strandline.errors import TimeTooFarAhead
 from strandline.logs.sqlite import SqliteLog
 from strandline.paced_log import OF_THE_PROCESS, WARNING_LINES, WARNINGS_PAUSE_MS, PacedLog, Room
 from writer_client import Event, EventsLate, NoteLate, RegisteredLate
@@ -60,6 +62,23 @@ def test_a_writer_whose_time_is_ahead_of_the_clock_is_told_once(controller: Any,
     (line,) = lines()
     assert line.startswith(f"writer 'sensor' of stream {stream!r} has noted {text_of(in_two_hours)}, ")
     assert "ahead of the controller's clock: the clock that it is from may be wrong" in line
+
+
+def test_a_writer_whose_notes_are_refused_as_too_far_ahead_is_told_once(
+    controller: Any, make_any: Any, lines: Any
+) -> None:
+    stream = controller.stream(config=StreamConfig(mark_interval_ms=0))
+    now = time_ns() // 1_000_000_000 * 1_000
+    with suppress(TimeTooFarAhead), make_any(stream, "sensor") as sensor:  # one in the background raises at its end
+        sensor.note_time(now, {"0": 1})
+        for number in range(3):
+            with suppress(TimeTooFarAhead):
+                sensor.note_time(now + 7_200_000 + number, {"0": 2})
+    (line,) = lines()
+    assert line.startswith(
+        f"notes of writer 'sensor' of stream {stream!r} are refused: {text_of(now + 7_200_000)[:-5]}"
+    )
+    assert "ahead of the controller's clock, beyond the stream's max_ahead_ms of 300000" in line
 
 
 def test_a_job_that_stayed_is_told_nothing(controller: Any, make_any: Any, lines: Any) -> None:

@@ -9,6 +9,8 @@ from controller.dashboard.pages.page import Page, Tile, View, backlog_cell, unkn
 from controller.dashboard.pages.trouble import Troubles
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import (
+    far_ahead,
+    first_ahead,
     group_link,
     holder_name,
     in_trouble,
@@ -65,6 +67,7 @@ def _overview_tiles(view: View, states: Sequence[State], groups: GroupsFound, un
     backlog = sum(each.backlog for each in groups.groups)
     more, unread_groups = _not_known(unread), len(groups.unread)
     counts = Counter(states)
+    ahead = counts[State.AHEAD]
     stills = [
         (f"{counts[state]:,} {state.text}", view.address.but(streams_filter=state.text, streams_page=None))
         for state in reversed(State)
@@ -73,6 +76,7 @@ def _overview_tiles(view: View, states: Sequence[State], groups: GroupsFound, un
     return [
         Tile("Streams", f"{len(states) + unread:,}", "", more),
         Tile("Standing still", f"{still:,}", _colour(still, "bad", unread), more, stills),
+        *([Tile("Ahead of the clock", f"{ahead:,}", "bad", more)] if ahead else []),
         Tile("Incomplete", f"{incomplete:,}", _colour(incomplete, "warn", unread), more),
         Tile("Groups in backlog", f"{backlog:,}", _colour(backlog, "bad", unread_groups), _not_known(unread_groups)),
     ]
@@ -134,7 +138,9 @@ def _silence(status: StreamStatus) -> int | None:
 
 
 def _held_cell(status: StreamStatus) -> Cell:
-    """Which writer holds a stream back that stands still, and for how long it has been silent."""
+    """Which writer holds a stream back that stands still, and for how long it has been silent; or who is ahead."""
+    if status.state is State.AHEAD and (ahead := first_ahead(status.worst)) is not None:
+        return Cell(ahead, writer_link(status.stream, ahead), more=far_ahead(status.worst, ahead))
     if not status.state.stands_still:
         return Cell("")
     worst, keyed = status.worst, f" ({key_label(status.worst.key)})" if len(status.keys) > 1 else ""

@@ -16,6 +16,8 @@ from controller.dashboard.words import (
     COLOURS,
     ago,
     below_marks,
+    far_ahead,
+    first_ahead,
     group_link,
     hold_story,
     holder_name,
@@ -30,6 +32,7 @@ from controller.dashboard.words import (
 )
 from controller.records.journal import INCOMPLETE
 from controller.status.condition import COUNTING
+from controller.status.condition_text import ahead_text
 from controller.status.stream_status import StreamDetails, WriterStatus
 from controller.wording import NOTHING, Times, behind, holding, is_epoch, moment, offsets, span
 from strandline.core.segment import Segment
@@ -75,7 +78,7 @@ async def stream_page(view: View, name: str) -> Page:
         "segments": _segments_table(view, details),
         "journal": journal_table(view.address, "journal", entries, view.now),
     }
-    trouble = status.state.text if status.state.stands_still else ""
+    trouble = status.state.text if status.state.is_urgent else ""
     return Page("stream.html", name, shows, trouble)
 
 
@@ -83,11 +86,16 @@ def _holder(status: StreamStatus, key: KeyStatus, writers: Mapping[str, WriterSt
     """Which writer holds time back, since when, and what happens next; and whom the newest mark leaves out."""
     left_out = key.excluded[:NAMED_WRITERS]
     now, writer = status.seen_at, None if status.sealed else holder_name(key)
+    free = [each.writer for each in key.ahead if not each.refused]
+    if key.state is State.AHEAD:
+        writer = first_ahead(key)
     is_late = writer is not None and key.held_by is not None and key.held_by.state == WriterState.BEHIND
     if status.sealed:
         says = "The stream is sealed: its time is final."
     elif key.state is State.INCOMPLETE and writer is None:
         says = "Incomplete: no writer counts."
+    elif key.state is State.AHEAD:
+        says = f"Ahead: {key.reason}." + (" Furthest is" if writer is not None else "")
     elif writer is None or key.state is State.STALLED:
         behind = " Furthest behind is" if writer is not None else ""
         says = f"{key.state.text.capitalize()}: {key.reason}.{behind}"
@@ -95,11 +103,13 @@ def _holder(status: StreamStatus, key: KeyStatus, writers: Mapping[str, WriterSt
         says = "Held back by" if key.state.stands_still else "Time goes on with its slowest writer,"
         if is_late and not key.state.stands_still:
             says = "Time waits for a writer that is below the marks,"
+    is_waited_for = writer is not None and key.state is not State.AHEAD
+    story = "; ".join(filter(None, (hold_story(key, now), ahead_text(key)))) if is_waited_for else ""
     return {
         "says": says,
         "writer": writer,
         "link": "" if writer is None else writer_link(status.stream, writer),
-        "story": "" if writer is None else hold_story(key, now),
+        "story": story,
         "next": next_step(key),
         "left_out": [(each, writer_link(status.stream, each), writers.get(each) in COUNTING) for each in left_out],
         "more_left_out": key.excluded_writers - len(left_out),
@@ -107,7 +117,7 @@ def _holder(status: StreamStatus, key: KeyStatus, writers: Mapping[str, WriterSt
         "lag": _behind(key.lag_ms),
         "time": "" if key.time is None else f"time {Times().show(key.time)}",
         "colour": COLOURS[key.state],
-        "excludes": writer is not None and key.state.stands_still,
+        "excludes": writer is not None and key.state.is_urgent and (not free or writer in free),
     }
 
 
@@ -195,8 +205,9 @@ def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[
     def state(each: WriterStatus) -> Cell:
         word = writer_word(each.state, silence(each.heard_at, key, now, holds=each.holds), key)
         holds = ("◔ holds" if held else "◔ slowest") if each.holds else ""
-        more = "  ".join(filter(None, (below_marks(each, key.time), holds)))
-        return word_cell(word, more, "bad" if held else "soft")
+        ahead = far_ahead(key, each.name)
+        more = "  ".join(filter(None, (below_marks(each, key.time), ahead, holds)))
+        return word_cell(word, more, "bad" if held or ahead else "soft")
 
     def lag_ms(each: WriterStatus) -> int | None:
         return now - each.time if each.time is not None and is_epoch(each.time) else None

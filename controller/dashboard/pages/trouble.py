@@ -1,5 +1,6 @@
-"""The cards on top of the overview: streams that stand still, by cause. Those that somebody reads come first, and what
-a visitor has hushed has no card: a hundred devices that have ceased to write do not bury the one stream that counts.
+"""The cards on top of the overview: streams that stand still or are ahead of the clock, by cause. Those that somebody
+reads come first, and what a visitor has hushed has no card: a hundred devices that have ceased to write do not bury
+the one stream that counts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from controller.dashboard.limits import ATTENTION_CARDS, ATTENTION_NAMES, ATTENT
 from controller.dashboard.tables import Address
 from controller.dashboard.words import (
     COLOURS,
+    first_ahead,
     holder_name,
     is_held_back,
     next_step,
@@ -25,11 +27,12 @@ _CAUSES: Final = {
     State.STALLED: "all who write them are silent",
     State.STUCK: "a writer holds the others back",
     State.HELD: "too few writers have noted",
+    State.AHEAD: "their writers are ahead of the clock, or time is",
 }
 
 
 class Cause(NamedTuple):
-    """Why streams stand still, and whether somebody reads them."""
+    """Why somebody has to look at streams, and whether somebody reads them."""
 
     state: State
     is_read: bool
@@ -41,7 +44,7 @@ class Cause(NamedTuple):
 
 
 class Troubles:
-    """The streams that stand still, as one visitor looks at them."""
+    """The streams that somebody has to look at, as one visitor does."""
 
     def __init__(self, address: Address, streams: Sequence[StreamStatus], read: Collection[str]) -> None:
         """`read` are the names of streams that reader groups read."""
@@ -51,7 +54,7 @@ class Troubles:
         self._loud: dict[Cause, list[StreamStatus]] = {}
         self.hushed: list[StreamStatus] = []
         for each in streams:
-            if each.state.stands_still:
+            if each.state.is_urgent:
                 cause = Cause(each.state, each.stream in read)
                 if self._hushed.isdisjoint((cause.word, stream_link(each.stream))):
                     self._loud.setdefault(cause, []).append(each)
@@ -64,11 +67,11 @@ class Troubles:
         return [each.state for streams in self._loud.values() for each in streams]
 
     def in_order(self, streams: Sequence[StreamStatus]) -> list[StreamStatus]:
-        """All streams: those first that stand still and are read, and those last that are hushed."""
+        """All streams: those first that are urgent and are read, and those last that are hushed."""
         hushed = {each.stream for each in self.hushed}
 
         def rank(each: StreamStatus) -> int:
-            return 2 if each.stream in hushed else 0 if each.state.stands_still and each.stream in self._read else 1
+            return 2 if each.stream in hushed else 0 if each.state.is_urgent and each.stream in self._read else 1
 
         return sorted(streams, key=rank)
 
@@ -85,7 +88,7 @@ class Troubles:
         if not self._hushed:
             return None
         count = len(self.hushed)
-        says = "1 stream that stands still is" if count == 1 else f"{count:,} streams that stand still are"
+        says = "1 stream in trouble is" if count == 1 else f"{count:,} streams in trouble are"
         return {"says": f"{says} hushed: this page's address keeps that.", "link": self._address.but(hush=None)}
 
     def _hush(self, what: str) -> str:
@@ -93,8 +96,8 @@ class Troubles:
 
     def _of_one(self, status: StreamStatus) -> dict[str, Any]:
         worst = status.worst
-        holder = holder_name(worst)
-        waits = ", and waits for" if holder is not None else ""
+        holder = first_ahead(worst) if worst.state is State.AHEAD else holder_name(worst)
+        waits = "" if holder is None else ": look at" if worst.state is State.AHEAD else ", and waits for"
         return {
             "id": status.stream,
             "count": "",

@@ -9,7 +9,7 @@ from controller.dashboard.journal import journal_table
 from controller.dashboard.limits import JOURNAL_READ, NOTES_SHOWN
 from controller.dashboard.pages.page import Page, Tile, View, word_cell
 from controller.dashboard.tables import Cell, Column, Table
-from controller.dashboard.words import key_label, silence, stream_link, writer_word
+from controller.dashboard.words import far_ahead, key_label, silence, stream_link, writer_word
 from controller.records.journal import REFUSALS, REGISTRATIONS
 from controller.status.writer_status import WriterDetails, WriterKey, WriterNote
 from controller.wording import NOTHING, Times, lag, moment, offsets, span
@@ -61,7 +61,7 @@ def _writer_keys(view: View, details: WriterDetails, by_key: Mapping[str, KeySta
     def state(each: WriterKey) -> Cell:
         key = by_key.get(each.key)
         word = writer_word(each.state, silence(details.heard_at, key, now, holds=each.holds), key)
-        return word_cell(word)
+        return word_cell(word, "" if key is None else far_ahead(key, details.name), "bad")
 
     def holds(each: WriterKey) -> str:
         """Whether it holds back a key that some writer does, and since when: marks wait also for one that keeps up."""
