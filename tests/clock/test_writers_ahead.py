@@ -15,7 +15,7 @@ from strandline.core.stream import Stream
 from strandline.errors import TimeTooFarAhead
 from tests.clock.test_times_ahead import FIVE_MINUTES, MINUTE, create
 from tests.operations.scraping import scrape
-from tests.served import NOON, InProcess, ManualClock
+from tests.served import NOON, InProcess, ManualClock, TwoControllers
 
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
@@ -154,6 +154,22 @@ def test_another_controller_knows_who_is_ahead_and_who_is_refused(tmp_path: Path
                 ("right", True),
             ]
             assert [each["ahead_ms"] for each in after["keys"][""]["ahead"]] == [DAY - 1_000, HOUR]
+
+
+@pytest.mark.full
+def test_of_two_controllers_each_names_whom_the_other_has_refused(postgres_url: str) -> None:
+    with TwoControllers(postgres_url, ManualClock()) as served:
+        create(served)
+        for writer in ("right", "far"):
+            served.note(writer, NOON, {"0": 1})
+        try_note(served, "far", NOON + HOUR)
+        for _ in range(2):  # once at each
+            assert state(served) == ("ahead", "notes of far are refused: 60 min 0 s ahead of the clock (max_ahead_ms)")
+        served.clock.now += 1_000
+        served.note("far", served.clock.now, {"0": 2})
+        served.note("right", served.clock.now, {"0": 2})
+        for _ in range(2):
+            assert state(served) == ("fine", "time moves")
 
 
 def test_a_writer_that_timed_out_since_its_notes_were_refused_is_named_still(served: InProcess) -> None:

@@ -75,6 +75,10 @@ def test_a_checkpoint_of_another_stream_is_refused(
     with pytest.raises(StreamRecreated, match="Begin anew in the present stream"):
         again.latestOffset(end, ReadAllAvailable())
     again.stop()
+    stream.mark(300, {"0": 1})  # the log is as it was: a new checkpoint begins where the stream is to be read again
+    anew = StrandlineStreamReader(StrandlineSource({**options, "startingPositions": '{"0": 0}'})._settings)
+    assert bare(anew.latestOffset(anew.initialOffset(), ReadAllAvailable())) == offset({"0": 1}, 300)
+    anew.stop()
 
 
 def test_a_checkpoint_with_another_time_key_is_refused(
