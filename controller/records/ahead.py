@@ -78,8 +78,8 @@ def next_ahead(
 def refused_ahead(
     writer: str, error: TimeTooFarAhead, stream: Stream, known: Sequence[AheadWriter]
 ) -> AheadWriter | None:
-    """What is to be stored of a note that is refused as too far ahead of the clock, if anything: once a minute is enough
-    of a writer that goes on. `known` are those that are stored, or will be."""
+    """What is to be stored of a note that is refused as too far ahead of the clock, if anything: once a minute is
+    enough of a writer that goes on. `known` are those that are stored, or will be."""
     clock = error.clock
     if not is_of_events(stream) or not is_far_ahead(error.time, clock):
         return None
