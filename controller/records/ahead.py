@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nlargest
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ from strandline.core.stream import Stream
 from strandline.core.writer import Phase
 from strandline.errors import TimeTooFarAhead
 
-AHEAD_KEPT: Final = 16  # writers of a stream that are ahead, each once for each key
+AHEAD_KEPT: Final = 16  # writers of a stream that are ahead, each once for each key: those furthest ahead
 UNKNOWN_KEPT_MS: Final = 600_000  # how long a writer is named that noted nothing and was refused
 REFUSED_AGAIN_MS: Final = 60_000  # between two notes of a writer that are refused as too far ahead, and stored
 
@@ -57,9 +58,10 @@ def next_ahead(
         elif not each.refused:
             journal.tell(AHEAD, "ahead_ended", now, {"writer": each.writer, "key": each.key})
     for each in refused:
-        if is_still_ahead(each, stream, now):
-            known = found.get((each.writer, each.key))
+        known = found.get((each.writer, each.key))
+        if is_still_ahead(each, stream, now) and (known is None or known.refused):
             found[each.writer, each.key] = each if known is None else replace(each, since=known.since)
+    new = set[tuple[str, str]]()
     for name in changes.writers if is_of_events(stream) else ():
         writer = stream.writers[name]
         for key, key_state in writer.key_states.items() if writer.excluded_at is None else ():
@@ -67,12 +69,16 @@ def next_ahead(
             if time is None or not is_far_ahead(time, now):
                 continue
             known = found.get(whose)
-            if known is not None and not known.refused:
-                found[whose] = replace(known, time=time, clock=now)
-            elif known is None and len(found) < AHEAD_KEPT:
-                found[whose] = AheadWriter(*whose, now, time, now, refused=False)
-                journal.tell(AHEAD, "ahead", now, {"writer": name, "key": key, "time": time, "clock": now})
-    return tuple(found.values())[:AHEAD_KEPT]
+            since = known.since if known is not None else now
+            found[whose] = AheadWriter(*whose, since, time, now, refused=False)
+            if known is None or known.refused:
+                new.add(whose)
+    kept = nlargest(AHEAD_KEPT, found.values(), key=lambda each: (each.is_known, each.time, each.writer))
+    for each in kept:
+        if (each.writer, each.key) in new:
+            details = {"writer": each.writer, "key": each.key, "time": each.time, "clock": now}
+            journal.tell(AHEAD, "ahead", now, details)
+    return tuple(kept)
 
 
 def refused_ahead(
@@ -84,7 +90,7 @@ def refused_ahead(
     if not is_of_events(stream) or not is_far_ahead(error.time, clock):
         return None
     same = [each for each in known if (each.writer, each.key) == (writer, error.key)]
-    fresh = [each for each in same if each.refused and clock - each.clock < REFUSED_AGAIN_MS]
+    fresh = [each for each in same if not each.refused or clock - each.clock < REFUSED_AGAIN_MS]
     if any(is_still_ahead(each, stream, clock) for each in fresh):
         return None
     found = stream.writers.get(writer)

@@ -16,6 +16,7 @@ from controller.records.ahead import AheadWriter
 from controller.records.cadence import NO_CADENCE, Cadence
 from controller.storage.rows import StreamOrigin
 from strandline.core.aggregate import Holder
+from strandline.core.census import greatest
 from strandline.core.changes import Changes
 from strandline.core.config import LateWriters
 from strandline.core.mark import Mark
@@ -209,8 +210,3 @@ def _key_standing(
         holder=holder,
         holder_heard_at=0 if holder is None or holder.writer is None else stream.writers[holder.writer].heard_at,
     )
-
-
-def greatest(one: int | None, other: int | None) -> int | None:
-    """The greater of two times; None for none."""
-    return other if one is None or (other is not None and other > one) else one

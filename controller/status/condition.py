@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from controller.records.standing import greatest
+from strandline.core.census import greatest
 from strandline.core.rest import CALLING
 from strandline.wire.status import State
 

@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from controller.records.ahead import is_far_ahead
 from controller.records.cadence import Cadence
-from controller.records.standing import KeyStanding, Standing, greatest
+from controller.records.standing import KeyStanding, Standing
 from controller.status.condition import COUNTING, Facts, condition
 from controller.status.condition_text import reason_of
 from controller.streams.loaded_stream import LoadedStream
 from controller.wording import is_epoch
+from strandline.core.census import greatest
 from strandline.core.config import TimeDomain
 from strandline.core.cut import Cut
 from strandline.core.note import DEFAULT_KEY
@@ -131,7 +132,6 @@ def _key(stream: Standing, name: str, key: KeyStanding, now: int, served: int) -
         wanted_writers=stream.min_writers,
         last_heard_at=key.heard[0] if key.heard is not None else None if key.lost is None else key.lost[1],
         ahead=tuple(ahead),
-        ahead_writers=len(ahead),
         state=state,
         state_since=began,
         reason="",

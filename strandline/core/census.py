@@ -75,3 +75,8 @@ class Census:
 
         self._names[state] = dict.fromkeys(sorted(self._names[state], key=moment))
         self._unsorted.discard(state)
+
+
+def greatest(one: int | None, other: int | None) -> int | None:
+    """The greater of two times; None for none."""
+    return other if one is None or (other is not None and other > one) else one

@@ -103,9 +103,8 @@ class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
     ]
     ahead: Annotated[
         tuple[WriterAhead, ...],
-        Meta(description="the first of the writers that are ahead of the clock, furthest first, excluded ones aside"),
+        Meta(description="the writers that are furthest ahead of the clock, at most 16, excluded ones aside"),
     ]
-    ahead_writers: Annotated[int, Meta(description="how many are")]
     state: State
     state_since: Annotated[int | None, _SINCE]
     reason: Annotated[str, _REASON]

@@ -59,6 +59,7 @@ WANTED = {
     f"POST {GROUP}/readers/{{reader}}/acquire": ("reader", "group"),
     f"POST {GROUP}/readers/{{reader}}/release": ("reader", "group"),
     f"POST {GROUP}/readers/{{reader}}/offline": ("reader", "group"),
+    f"GET {STREAM}/writers/{{writer}}/times-without": ("reader", "stream"),
     "GET /metrics": ("reader", "every"),
     "GET /v1/controllers": ("reader", "every"),
 }
