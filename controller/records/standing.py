@@ -154,9 +154,9 @@ def next_standing(
         changed = keys
     else:
         changed = {key for writer in writers for key in writer.key_states}.union(mark.key for mark in changes.marks)
-    incomplete = Counter([mark.key for mark in changes.marks if mark.excluded])
+    incomplete = [mark.key for mark in changes.marks if mark.excluded]
     found = {
-        key: _key_standing(before.keys.get(key), stream, key, marks.get(key), incomplete[key])
+        key: _key_standing(before.keys.get(key), stream, key, marks.get(key), incomplete.count(key))
         if key in changed
         else before.keys[key]
         for key in sorted(keys)
