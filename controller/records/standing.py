@@ -78,7 +78,8 @@ class KeyStanding(msgspec.Struct, frozen=True, array_like=True):
     heard: tuple[int, int] | None  # of writers that count: when the last one was heard, and the served time then
     lost: tuple[int, int] | None  # of writers that timed out: when the last one did, and when it was heard
     left_at: int | None  # of idle and closed writers: when the last one called
-    holder: Holder | None  # at the moment of the commit
+    holder: Holder | None  # at the moment of the last commit that was about the key,
+    served: int  # and the served time then
     holder_heard_at: int
 
 
@@ -102,8 +103,7 @@ NOTHING_COUNTED: Final = Totals()
 class Standing(msgspec.Struct, frozen=True, array_like=True):
     """A stream."""
 
-    at: int = 0  # the commit's moment,
-    served: int = 0  # and the served time then
+    at: int = 0  # the commit's moment
     created_at: int = 0
     sealed: bool = False
     time_domain: str = ""
@@ -144,7 +144,6 @@ def next_standing(
     changes: Changes,
     spans: Spans,
     counted: Totals,
-    served: int,
 ) -> Standing:
     """The standing with a commit's changes; `counted` is what comes to the totals."""
     config, now, keys, marks = stream.config, stream.clock, stream.keys or {DEFAULT_KEY}, stream.last_marks
@@ -163,7 +162,6 @@ def next_standing(
     }
     return Standing(
         at=now,
-        served=served,
         created_at=origin.created_at,
         sealed=stream.sealed,
         time_domain=config.time_domain.value,
@@ -208,5 +206,6 @@ def _key_standing(
             remainder.heard_at if remainder is not None and remainder.closed else None,
         ),
         holder=holder,
+        served=stream.served(now),
         holder_heard_at=0 if holder is None or holder.writer is None else stream.writers[holder.writer].heard_at,
     )

@@ -137,7 +137,7 @@ def _key(stream: Standing, name: str, key: KeyStanding, now: int, served: int) -
         reason="",
         usual_ms=None if cadence.usual_ms is None else round(cadence.usual_ms),
         too_long_ms=facts.too_long_ms,
-        held_by=None if holder is None else _holder_reply(key, max(0, served - stream.served)),
+        held_by=None if holder is None else _holder_reply(key, max(0, served - key.served)),
         held_back=holder is not None and (holds or state.stands_still or (key.time is None and facts.counting > 0)),
         held_since=since if state.stands_still else None,
         trouble=state.value if state.in_trouble else None,
@@ -162,7 +162,7 @@ def _facts(
     holder, away_ms, first = key.holder, 0, stream.spans.incomplete.get(name)
     counting = sum([key.writers.get(state, 0) for state in COUNTING])
     if holder is not None and holder.last_heard_ms_ago is not None:
-        silent_ms = holder.last_heard_ms_ago + max(0, served - stream.served)
+        silent_ms = holder.last_heard_ms_ago + max(0, served - key.served)
         away_ms = max(0, now - key.holder_heard_at - silent_ms)
     # A writer that has only joined is given as long as any other writer to say its first time. Where marks skip
     # writers that are behind, nobody may be left that counts.

@@ -187,8 +187,7 @@ class LoadedStream(Item):
     def _anew(self) -> Standing:
         """How it stands as far as the rest of it tells."""
         stream, everybody = self.stream, Changes(writers=set(self.stream.writers))
-        served = stream.served(stream.clock)
-        return next_standing(NO_STANDING, stream, self.origin, everybody, NO_SPANS, NOTHING_COUNTED, served)
+        return next_standing(NO_STANDING, stream, self.origin, everybody, NO_SPANS, NOTHING_COUNTED)
 
     def _read(self, text: str) -> Standing:
         """A stored standing. One that cannot be read makes nothing else unreadable."""
@@ -242,8 +241,8 @@ class LoadedStream(Item):
         version = self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
         refused, self._refused = self._refused, []
         spans = recorded(self.standing.spans, changes, self.stream, self.chains, self.journal, refused)
-        counted, served = self.counts.unstored, self.stream.served(self.stream.clock)
-        standing = next_standing(self.standing, self.stream, self.origin, changes, spans, counted, served)
+        counted = self.counts.unstored
+        standing = next_standing(self.standing, self.stream, self.origin, changes, spans, counted)
         self._settling = False
         if everything:
             self._settled = version

@@ -215,6 +215,18 @@ def test_a_writer_that_keeps_up_is_not_said_to_hold_time_and_one_that_others_wai
     assert said("s") == ("stalled", True)
 
 
+def test_how_long_a_key_is_held_goes_on_while_others_note_in_another_key(controller: InProcess) -> None:
+    create(controller, "s")
+    for writer in ("slow", "fast"):
+        body = {"writer": writer, "times": {"held": NOON + (writer == "fast")}, "position": {}}
+        controller.call("POST", "/v1/streams/s/notes", body)
+    for second in range(1, 91):
+        controller.pass_time(1_000)
+        controller.call("POST", "/v1/streams/s/notes", {"writer": "w", "time": NOON + second, "position": {}})
+    holder = status(controller, "?stream=s")["streams"][0]["keys"]["held"]["held_by"]
+    assert (holder["last_heard_ms_ago"], holder["released_in_ms"]) == (90_000, 510_000)
+
+
 def test_the_journal_is_found_by_topic_and_by_writer(controller: InProcess) -> None:
     def entries(**wanted: Any) -> list[StoredEntry]:
         newest = controller.app.state.controller.journals.newest_of_stream
