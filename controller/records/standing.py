@@ -18,8 +18,7 @@ from controller.storage.rows import StreamOrigin
 from strandline.core.aggregate import Holder
 from strandline.core.census import greatest
 from strandline.core.changes import Changes
-from strandline.core.config import LateWriters
-from strandline.core.mark import Mark
+from strandline.core.config import LateWriters, TimeDomain
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.rest import CALLING, LEFT_BY_THEMSELVES
 from strandline.core.stream import Stream
@@ -76,8 +75,8 @@ class KeyStanding(msgspec.Struct, frozen=True, array_like=True):
     have_noted: int
     peak: int | None  # the greatest time that anyone noted, excluded writers aside
     heard: tuple[int, int] | None  # of writers that count: when the last one was heard, and the served time then
-    lost: tuple[int, int] | None  # of writers that timed out: when the last one did, and when it was heard
-    left_at: int | None  # of idle and closed writers: when the last one called
+    lost: tuple[int, int] | None  # without one that counts: when the last one timed out, and when it was heard;
+    left_at: int | None  # and when the last of the idle and closed ones called
     holder: Holder | None  # at the moment of the last commit that was about the key,
     served: int  # and the served time then
     holder_heard_at: int
@@ -146,7 +145,7 @@ def next_standing(
     counted: Totals,
 ) -> Standing:
     """The standing with a commit's changes; `counted` is what comes to the totals."""
-    config, now, keys, marks = stream.config, stream.clock, stream.keys or {DEFAULT_KEY}, stream.last_marks
+    config, now, keys = stream.config, stream.clock, stream.keys or {DEFAULT_KEY}
     writers = [stream.writers[name] for name in changes.writers]
     heard_at = max((each.heard_at for each in writers), default=None)
     if changes.stream or changes.dropped or len(keys) == 1 or keys != before.keys.keys():
@@ -155,7 +154,7 @@ def next_standing(
         changed = {key for writer in writers for key in writer.key_states}.union(mark.key for mark in changes.marks)
     incomplete = [mark.key for mark in changes.marks if mark.excluded]
     found = {
-        key: _key_standing(before.keys.get(key), stream, key, marks.get(key), incomplete.count(key))
+        key: _key_standing(before.keys.get(key), stream, key, incomplete.count(key))
         if key in changed
         else before.keys[key]
         for key in sorted(keys)
@@ -179,15 +178,19 @@ def next_standing(
     )
 
 
-def _key_standing(
-    before: KeyStanding | None, stream: Stream, key: str, mark: Mark | None, incomplete: int
-) -> KeyStanding:
-    census, now = stream.census(key), stream.clock
-    rest = stream.resting(now) if key == DEFAULT_KEY else None
+def _key_standing(before: KeyStanding | None, stream: Stream, key: str, incomplete: int) -> KeyStanding:
+    aggregate, now = stream.aggregate(key), stream.clock
+    mark, census, remainder = aggregate.last, aggregate.census, aggregate.remainder
+    is_of_log = stream.config.time_domain is TimeDomain.INGESTION
+    rest = stream.resting(now) if is_of_log and key == DEFAULT_KEY else None
     reached = mark if rest is None else rest  # time, and whom it leaves out, are said of one mark
     excluded = () if reached is None else reached.excluded
-    calling, lost, left = census.last(*CALLING), census.last(WriterState.TIMED_OUT), census.last(*LEFT_BY_THEMSELVES)
-    holder, remainder = stream.held_by(key, now), stream.remainders.get(key)
+    calling, lost, left_at = census.last(*CALLING), None, None
+    if calling is None:
+        lost, left = census.last(WriterState.TIMED_OUT), census.last(*LEFT_BY_THEMSELVES)
+        closed_at = remainder.heard_at if remainder.closed else None
+        left_at = greatest(None if left is None else left.heard_at, closed_at)
+    holder = stream.held_by(key, now)
     return KeyStanding(
         seq=0 if mark is None else mark.seq,
         time=None if mark is None else mark.time,
@@ -197,14 +200,11 @@ def _key_standing(
         excluded_writers=len(excluded),
         incomplete_marks=incomplete + (0 if before is None else before.incomplete_marks),
         writers=census.counts(),
-        have_noted=stream.have_noted(key),
-        peak=stream.peak(key),
+        have_noted=aggregate.have_noted,
+        peak=aggregate.peak(),
         heard=None if calling is None else (calling.heard_at, calling.served_at),
         lost=None if lost is None else (lost.key_states[key].lost_at or 0, lost.heard_at),
-        left_at=greatest(
-            None if left is None else left.heard_at,
-            remainder.heard_at if remainder is not None and remainder.closed else None,
-        ),
+        left_at=left_at,
         holder=holder,
         served=stream.served(now),
         holder_heard_at=0 if holder is None or holder.writer is None else stream.writers[holder.writer].heard_at,

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from strandline.core.admission import INGESTION, Admitted, admit, check_epoch
 from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder
-from strandline.core.census import Census
 from strandline.core.changes import Advance, Changes, Missed, NoteResult, Registered, StateChange
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut, join_all
@@ -452,7 +451,7 @@ class Stream:
             return None
         if now < self.clock:
             now = self.clock
-        aggregate = self._aggregates.get(key) or Aggregate(key, {}, self.config, self._sharing)
+        aggregate = self.aggregate(key)
         holder = aggregate.held_by(self._unserved.served(now))
         if holder is None and self.config.time_domain is INGESTION:
             return holder_of_rest(aggregate, self.config.forget_after_ms, now, lambda each: self.silent_ms(each, now))
@@ -468,20 +467,9 @@ class Stream:
             return False
         return all(writer.position.le(position) for writer in self.writers.values())
 
-    def census(self, key: str) -> Census:
-        """The writers of a key by state; only to be read."""
-        aggregate = self._aggregates.get(key)
-        return Census(key, {}) if aggregate is None else aggregate.census
-
-    def peak(self, key: str) -> int | None:
-        """The greatest time that a writer noted in a key, excluded writers aside."""
-        aggregate = self._aggregates.get(key)
-        return None if aggregate is None else aggregate.peak()
-
-    def have_noted(self, key: str) -> int:
-        """How many writers have noted in a key, forgotten ones too."""
-        aggregate = self._aggregates.get(key)
-        return 0 if aggregate is None else aggregate.have_noted
+    def aggregate(self, key: str) -> Aggregate:
+        """What a key has gathered; only to be read."""
+        return self._aggregates.get(key) or Aggregate(key, {}, self.config, self._sharing)
 
     def rest_lag_ms(self, now: int) -> int | None:
         """How far the idle advance of an ingestion stream is behind the clock; None unless its reporters are all

@@ -355,7 +355,7 @@ class Pair:
 
     def compare_census(self, key: str) -> None:
         """How many writers are in each state, and when the last of them was heard, or lost."""
-        census, found = self.core.census(key), defaultdict[str, list[tuple[int, int]]](list)
+        census, found = self.core.aggregate(key).census, defaultdict[str, list[tuple[int, int]]](list)
         for writer in self.naive.writers.values():
             if key in writer.phase:
                 found[self.naive.state(writer, key)].append((writer.heard_at, writer.lost_at.get(key, 0)))

@@ -259,7 +259,7 @@ def facts_of(stream: Stream, now: int) -> dict[str, object]:
     }
     for key in stream.keys:
         facts[f"held_by {key!r}"] = stream.held_by(key, now)
-        facts[f"have_noted {key!r}"] = stream.have_noted(key)
+        facts[f"have_noted {key!r}"] = stream.aggregate(key).have_noted
         facts[f"next_time {key!r}"] = stream._aggregates[key].next_time()
     for name, writer in stream.writers.items():
         facts[f"writer {name}"] = _needed(writer, stream.last_marks)
