@@ -195,12 +195,13 @@ class Streams:
         before, soon = asyncio.get_running_loop().time() - KEPT_S, self._clock.now() + KEPT_DUE_MS
         for loaded in self.cache.items():
             is_due = loaded.deadline is not None and loaded.deadline <= soon
-            if loaded.used_at > before or loaded.is_awaited or is_due or loaded.has_old_marks:
+            if loaded.used_at > before or is_due or loaded.has_old_marks:  # nobody waits for so long without a call
                 continue
             if loaded.settle() or loaded.journal:
                 self.write_soon(loaded)
             elif not loaded.waits_to_write:
                 self.cache.let_go(loaded)
+        self.timers.drop_replaced()
 
     async def refresh(self) -> None:
         """Makes everything in memory as new as the store is now. Raises StoreUnavailable."""

@@ -85,10 +85,14 @@ class Timers:
         self._count += 1
         heappush(self._heap, (wake, self._count, loaded))
         if len(self._heap) > self._room:
-            # Entries replaced by an earlier deadline stay in the heap; a long timeout would collect them for days.
-            self._heap = [entry for entry in self._heap if entry[2].wake == entry[0] and not entry[2].discarded]
-            heapify(self._heap)
+            self.drop_replaced()
             self._room = max(ROOM_ENTRIES, 2 * len(self._heap))
+
+    def drop_replaced(self) -> None:
+        """Drops entries that an earlier deadline replaced, and those of streams that have left memory: with a long
+        timeout they, and these streams, would stay for days."""
+        self._heap = [entry for entry in self._heap if entry[2].wake == entry[0] and not entry[2].discarded]
+        heapify(self._heap)
 
     def _disarm(self) -> None:
         if self._timer is not None:

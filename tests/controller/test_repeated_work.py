@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,16 +113,17 @@ def test_streams_that_cannot_be_advanced_are_in_nobodys_way(tmp_path: Path) -> N
 def test_streams_that_nobody_calls_leave_memory_when_the_store_has_all_of_them(store_url: str) -> None:
     async def scene(world: World) -> None:
         loop = asyncio.get_running_loop()
-        names = ("idle", "due", "awaited", "bounded")
+        names = ("idle", "due", "left", "bounded")
         for name in names:
-            await world.streams.create(name, 1, {**CONFIG, "writer_timeout_ms": 2_000 if name == "due" else None})
+            await world.streams.create(name, 1, {**CONFIG, "writer_timeout_ms": 2_000 if name == "due" else 86_400_000})
             for time in (1, 2):
                 await world.note(name, time)
         await world.streams.change("bounded", lambda each, now: each.configure({"mark_retention_ms": 86_400_000}, now))
         world.clock.now += 500
         live, noted_at = await world.streams.get("idle"), world.clock.now
         live.noted_at["0"], live.counts.notes = noted_at, 2  # the store has neither yet
-        reader = (await world.streams.get("awaited")).next_mark("")
+        reader = (await world.streams.get("left")).next_mark("")  # one that waited a while, and has left
+        memory = [weakref.ref(each) for each in world.streams.in_memory()]
         await world.streams.let_go()
         assert {each.name for each in world.streams.in_memory()} == set(names)  # they were called just now
 
@@ -130,10 +133,13 @@ def test_streams_that_nobody_calls_leave_memory_when_the_store_has_all_of_them(s
             for _ in range(2):  # what is not written yet is written first
                 await world.streams.let_go()
                 await world.commits.settled()
-        assert {each.name for each in world.streams.in_memory()} == set(names) - {"idle"}
+        assert {each.name for each in world.streams.in_memory()} == {"due", "bounded"} and reader.done()
+        del live
+        gc.collect()
+        assert len([each for each in memory if each() is not None]) == 2
 
         loaded = await world.streams.get("idle")
-        assert (loaded.noted_at, loaded.chains[""].last_seq) == ({"0": noted_at}, 2) and not reader.done()
+        assert (loaded.noted_at, loaded.chains[""].last_seq) == ({"0": noted_at}, 2)
         counted = world.streams.counted("idle")
         assert counted is not None and counted.notes == loaded.standing.totals.notes == 2
 
