@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
 EPOCH_END_MS: Final = 4_102_444_800_000  # the beginning of 2100
 AHEAD_NAMED_MS: Final = 300_000  # a date that is so far ahead of the controller's clock is named
+AHEAD_KEPT: Final = 16  # writers of a stream that are so, each once for each key
 POSITION_SEGMENTS_SHOWN: Final = 8  # of a position on one line; the others are counted
 
 DURATION_CHARACTERS: Final = 60  # of one that is entered
@@ -246,10 +247,11 @@ def timeout_text(released_in_ms: int | None) -> str:
     return f"times out in {span(released_in_ms)}" if released_in_ms else "times out now"
 
 
-def named(names: Sequence[str], most: int, count: int | None = None) -> str:
-    """The first `most` names, and the number of the others; there may be more than are given, `count` of them."""
+def named(names: Sequence[str], most: int, count: int | None = None, *, least: bool = False) -> str:
+    """The first `most` names, and the number of the others; there may be more than are given, `count` of them, or any
+    number if that is the `least`."""
     others = (len(names) if count is None else count) - most
-    return ", ".join(names[:most]) + (f" and {others} more" if others > 0 else "")
+    return ", ".join(names[:most]) + (f" and {'at least ' if least else ''}{others} more" if others > 0 else "")
 
 
 def yes(flag: bool) -> str:

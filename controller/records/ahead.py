@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import nlargest
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from controller.records.journal import AHEAD, Journal
-from controller.wording import AHEAD_NAMED_MS, is_epoch
+from controller.wording import AHEAD_KEPT, AHEAD_NAMED_MS, is_epoch
 from strandline.core.changes import Changes
 from strandline.core.config import TimeDomain
 from strandline.core.stream import Stream
 from strandline.core.writer import Phase
 from strandline.errors import TimeTooFarAhead
 
-AHEAD_KEPT: Final = 16  # writers of a stream that are ahead, each once for each key: those furthest ahead
 UNKNOWN_KEPT_MS: Final = 600_000  # how long a writer is named that noted nothing and was refused
 REFUSED_AGAIN_MS: Final = 60_000  # between two notes of a writer that are refused as too far ahead, and stored
 
@@ -61,7 +59,6 @@ def next_ahead(
         known = found.get((each.writer, each.key))
         if is_still_ahead(each, stream, now) and (known is None or known.refused):
             found[each.writer, each.key] = each if known is None else replace(each, since=known.since)
-    new = set[tuple[str, str]]()
     for name in changes.writers if is_of_events(stream) else ():
         writer = stream.writers[name]
         for key, key_state in writer.key_states.items() if writer.excluded_at is None else ():
@@ -69,16 +66,25 @@ def next_ahead(
             if time is None or not is_far_ahead(time, now):
                 continue
             known = found.get(whose)
-            since = known.since if known is not None else now
-            found[whose] = AheadWriter(*whose, since, time, now, refused=False)
-            if known is None or known.refused:
-                new.add(whose)
-    kept = nlargest(AHEAD_KEPT, found.values(), key=lambda each: (each.is_known, each.time, each.writer))
-    for each in kept:
-        if (each.writer, each.key) in new:
-            details = {"writer": each.writer, "key": each.key, "time": each.time, "clock": now}
-            journal.tell(AHEAD, "ahead", now, details)
-    return tuple(kept)
+            if known is not None and not known.refused:
+                found[whose] = replace(known, time=time, clock=now)
+            elif known is None and _has_room(found, time):
+                found[whose] = AheadWriter(*whose, now, time, now, refused=False)
+                journal.tell(AHEAD, "ahead", now, {"writer": name, "key": key, "time": time, "clock": now})
+    return tuple(found.values())[:AHEAD_KEPT]
+
+
+def _has_room(found: dict[tuple[str, str], AheadWriter], time: int) -> bool:
+    """Whether a writer that begins to be ahead is to be kept. Of more than are, the nearest makes room for one that is
+    further ahead by so much that they do not take turns."""
+    if len(found) < AHEAD_KEPT:
+        return True
+    free = [each for each in found.values() if not each.refused]
+    nearest = min(free, key=lambda each: each.time, default=None)
+    if nearest is None or time - nearest.time <= AHEAD_NAMED_MS:
+        return False
+    del found[nearest.writer, nearest.key]
+    return True
 
 
 def refused_ahead(
@@ -99,6 +105,8 @@ def refused_ahead(
         return None
     key_state = None if found is None else found.key_states.get(error.key)
     noted = None if key_state is None else key_state.time
+    if noted is not None and is_far_ahead(noted, clock):  # that time goes where it has noted is graver
+        return None
     is_known = key_state is not None
     return AheadWriter(writer, error.key, clock, error.time, clock, refused=True, noted=noted, is_known=is_known)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from controller.status.condition import COUNTING
-from controller.wording import AHEAD_NAMED_MS, named, span
+from controller.wording import AHEAD_KEPT, AHEAD_NAMED_MS, named, span
 from strandline.core.time_units import unit_of
 from strandline.wire.status import KeyStatus, State, WriterAhead
 
@@ -36,7 +36,7 @@ def ahead_text(key: KeyStatus) -> str:
         whose = named([each.writer for each in refused], STATUS_REASON_WRITERS)
         parts.append(f"notes of {whose} are refused: {_far(refused)} ahead of the clock (max_ahead_ms)")
     if free:
-        who = named([each.writer for each in free], STATUS_REASON_WRITERS)
+        who = named([each.writer for each in free], STATUS_REASON_WRITERS, least=len(key.ahead) >= AHEAD_KEPT)
         then = "" if has_leapt(key) else ", and time goes there once no other writer holds it back"
         parts.append(f"{who} {'is' if len(free) == 1 else 'are'} {_far(free)} ahead of the clock{then}")
     return "; ".join(parts)

@@ -276,14 +276,26 @@ def test_a_setting_that_is_lowered_lets_nobody_off_who_is_ahead_already(served: 
     assert stream_of(served)["keys"][""]["ahead"] == [{"writer": "ahead", "ahead_ms": DAY, "refused": False}]
 
 
-def test_of_many_writers_that_are_ahead_the_furthest_are_named(served: InProcess) -> None:
+def test_a_writer_that_is_ahead_and_then_refused_is_where_time_goes_when_it_leaves(served: InProcess) -> None:
+    two_writers(served)
+    served.call("PATCH", "/v1/streams/s", {"max_ahead_ms": FIVE_MINUTES})
+    try_note(served, "ahead", NOON + DAY + 1)
+    served.call("DELETE", "/v1/streams/s/writers/ahead")
+    assert state(served)[0] == "ahead"
+    served.call("DELETE", "/v1/streams/s/writers/right")
+    assert stream_of(served)["keys"][""]["mark_time"] == NOON + DAY
+
+
+def test_of_many_writers_that_are_ahead_the_furthest_are_kept_and_named(served: InProcess) -> None:
     create(served, **FREE)
-    notes = [{"writer": f"w{n:02}", "time": NOON + HOUR + n, "position": {}} for n in range(40)]
+    notes = [{"writer": f"w{n:02}", "time": NOON + HOUR + n % 20, "position": {}} for n in range(40)]
     served.call("POST", "/v1/streams/s/notes", {"notes": [*notes, {"writer": "z", "time": NOON, "position": {}}]})
+    assert len(served.told("ahead")) == 16  # of those that are as far ahead, the first
+    served.note("far", NOON + DAY, {})
     key = stream_of(served)["keys"][""]
-    assert [each["writer"] for each in key["ahead"]] == [f"w{n}" for n in range(39, 23, -1)]
-    assert state(served)[1].startswith("w39, w38, w37 and 13 more are up to 60 min 0 s ahead of the clock")
-    assert len(served.told("ahead")) == 16
+    assert len(key["ahead"]) == 16 and key["ahead"][0] == {"writer": "far", "ahead_ms": DAY, "refused": False}
+    assert " and at least 13 more are up to 24 h 0 min ahead of the clock" in state(served)[1]
+    assert len(served.told("ahead")) == 17
 
 
 def test_a_writer_about_five_minutes_ahead_is_journaled_once(served: InProcess) -> None:
