@@ -74,33 +74,34 @@ class HeldTime:
         self.holder = None
 
 
-class StreamCounts:
-    """The counts of one stream at this controller. Notes and refusals are counted when they are checked, marks when
-    they are durable."""
+class Tally:
+    """What calls add to the counts of a stream, until the commit that stores it. If that fails, it is dropped with all
+    else that was changed: the calls have failed, and come again."""
 
-    __slots__ = ("_holding", "_stored", "held", "incomplete_marks", "late_notes", "name", "notes", "refusals")
+    __slots__ = ("late_notes", "notes", "refusals")
+
+    def __init__(self) -> None:
+        self.notes = 0
+        self.late_notes = 0
+        self.refusals: Counter[str] = Counter()  # by code
+
+    @property
+    def totals(self) -> Totals:
+        return Totals(self.notes, self.late_notes, dict(self.refusals))
+
+
+class StreamCounts:
+    """The counts of one stream at this controller: of what is durable."""
+
+    __slots__ = ("_holding", "held", "incomplete_marks", "name", "totals")
 
     def __init__(self, name: str = "", holding: set[StreamCounts] | None = None) -> None:
         """`holding` collects the counts of streams in which a writer holds time back, or did."""
         self.name = name
         self._holding = holding if holding is not None else set()
-        self._stored = NOTHING_COUNTED  # what of it the store has
-        self.notes = 0
-        self.late_notes = 0
-        self.refusals: Counter[str] = Counter()  # by code
+        self.totals = NOTHING_COUNTED
         self.incomplete_marks: Counter[str] = Counter()  # by key
         self.held: dict[str, HeldTime] = {}  # by key
-
-    @property
-    def unstored(self) -> Totals:
-        """What was counted and is not in the store."""
-        stored = self._stored
-        refusals = self.refusals - Counter(stored.refusals) if self.refusals else {}
-        return Totals(self.notes - stored.notes, self.late_notes - stored.late_notes, refusals)
-
-    def stored(self, more: Totals) -> None:
-        """So much more is in the store."""
-        self._stored += more
 
     def hold(self, key: str, writer: str | None, state: str, now: int, since: int | None = None) -> None:
         """Records that a writer begins to hold time back, or has done so since an earlier moment; None means that too

@@ -176,11 +176,11 @@ def _add_stream(
 ) -> None:
     """Counters, and gauges if what the stream is in `is_known`: not while the store is away."""
     name, now = stream.stream if is_named else OTHER, stream.seen_at
-    samples.add(metric.NOTES, counts.notes, name)
-    samples.add(metric.LATE_NOTES, counts.late_notes, name)
+    samples.add(metric.NOTES, counts.totals.notes, name)
+    samples.add(metric.LATE_NOTES, counts.totals.late_notes, name)
     if is_known and stream.last_heard_at is not None:
         samples.add_ms(metric.IDLE, max(0, now - stream.last_heard_at), name)
-    for code, count in counts.refusals.items():
+    for code, count in counts.totals.refusals.items():
         samples.add(metric.REFUSALS, count, name, code)
     for place, key in enumerate(stream.keys.values()):
         is_named_key = is_named and place < METRICS_KEYS_OF_STREAM

@@ -12,7 +12,7 @@ from typing import Final
 from controller.commit.item import Item
 from controller.commit.writer_log import WriterLog
 from controller.records.ahead import AheadWriter, refused_ahead
-from controller.records.counts import StreamCounts
+from controller.records.counts import StreamCounts, Tally
 from controller.records.journal import AdminAction, Journal, WrittenEntry, log_entries
 from controller.records.journal_recorder import count_held, recorded
 from controller.records.standing import (
@@ -76,6 +76,7 @@ class LoadedStream(Item):
         self.oldest_seqs: dict[str, int] = {}  # by key, of the oldest mark in the store
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
         self.counts = counts if counts is not None else StreamCounts()
+        self.tally = Tally()
         self.journal = Journal(JOURNAL_OF_STREAM, self.head.journaled)
         self.sealed = stream.sealed  # as the store has it: `stream` is sealed before its last marks are durable
         self.deadline: int | None = None  # see `find_deadline`
@@ -241,7 +242,7 @@ class LoadedStream(Item):
         version = self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
         refused, self._refused = self._refused, []
         spans = recorded(self.standing.spans, changes, self.stream, self.chains, self.journal, refused)
-        counted = self.counts.unstored
+        counted, self.tally = self.tally.totals, Tally()
         standing = next_standing(self.standing, self.stream, self.origin, changes, spans, counted)
         self._settling = False
         if everything:
@@ -324,7 +325,7 @@ class LoadedStream(Item):
         """Makes the next commit write everything that may otherwise be written later. Returns whether there is any."""
         is_settled = self.head.version == self._settled
         noted = not is_settled and any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
-        self._settling = noted or self.counts.unstored != NOTHING_COUNTED
+        self._settling = noted or self.tally.totals != NOTHING_COUNTED
         return self._settling
 
     # -- to readers ----------------------------------------------------------------------------------------------
@@ -348,7 +349,7 @@ class LoadedStream(Item):
         if written:
             log_entries("stream", self.name, written)
         self._take_standing(standing)
-        self.counts.stored(counted)
+        self.counts.totals += counted
         for segment in changes.dropped:
             for each in self.chains.values():
                 each.drop_segment(segment)

@@ -223,9 +223,9 @@ def _take(
             raise
         answer = NoteResult(False, dict.fromkeys(note.times), ())
     locked.change(loaded)
-    loaded.counts.notes += 1
+    loaded.tally.notes += 1
     if answer.late:
-        loaded.counts.late_notes += 1
+        loaded.tally.late_notes += 1
     for segment in note.position:
         loaded.noted_at[segment] = locked.now
     return answer

@@ -223,7 +223,7 @@ class Streams:
     def store_counts(self) -> None:
         """Has written what was counted and not written yet, such as refusals that were too many for the journal."""
         for loaded in self.cache.items():
-            if loaded.counts.unstored != NOTHING_COUNTED:
+            if loaded.tally.totals != NOTHING_COUNTED:
                 self.write_soon(loaded)
 
     def write_soon(self, loaded: LoadedStream) -> None:
@@ -396,7 +396,7 @@ class Streams:
 def refuse(loaded: LoadedStream, error: Refused, now: int, by: str | None, **more: str) -> bool:
     """Counts, journals and logs a call that was refused; `more` has the `writer` of a note. Returns whether that is to
     be written now."""
-    loaded.counts.refusals[error.code] += 1
+    loaded.tally.refusals[error.code] += 1
     is_new = isinstance(error, TimeTooFarAhead) and "writer" in more and loaded.refuse_ahead(more["writer"], error)
     return is_new | record_refused("stream", loaded.name, loaded.journal, error, now, by=by, **more)
 

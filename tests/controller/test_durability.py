@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controller.storage.marks import LOADED_MARKS
+from tests.operations.scraping import scrape
 from tests.served import OwnProcess
 
 pytestmark = pytest.mark.usefixtures("both_stores")
@@ -63,6 +64,17 @@ def test_a_restart_in_order_changes_nothing(start: Any) -> None:
     controller.call("POST", "/v1/streams/s/seal")
     before = everything(controller)
     assert everything(start()) == before
+
+
+def test_notes_are_counted_when_they_are_durable(controller: Any, failing: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    with failing("mark", "true"):
+        for _ in range(3):
+            note = {"writer": "a", "time": 100, "position": {"0": 1}}
+            controller.call("POST", "/v1/streams/s/notes", note, expect=503)
+    controller.note("a", 100, {"0": 1})
+    assert controller.call("GET", "/v1/status?stream=s")["streams"][0]["notes"] == 1
+    assert scrape(controller).value("stream_notes_total", stream="s") == 1
 
 
 def test_a_failed_commit_fails_every_caller_changes_no_memory_and_is_shown_to_nobody(

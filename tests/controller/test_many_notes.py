@@ -55,7 +55,7 @@ def test_between_commits_of_large_requests_all_others_have_their_turn(large: InP
             nonlocal longest, seen
             while not until():
                 await asyncio.sleep(0)
-                longest, seen = max(longest, live.counts.notes - seen), live.counts.notes
+                longest, seen = max(longest, live.counts.totals.notes - seen), live.counts.totals.notes
 
         await watch(lambda: seen > 0)
         before, note = seen, {"writer": "one", "time": NOON, "position": {"0": 1}}
@@ -103,7 +103,7 @@ def test_a_request_that_is_sent_again_while_it_is_at_work_is_harmless(large: InP
     async def scene() -> list[Any]:
         first = asyncio.create_task(_post(large, "/v1/streams/s/notes", {"notes": notes}))
         live = await large.app.state.controller.streams.get("s")
-        while not live.counts.notes:
+        while not live.counts.totals.notes:
             await asyncio.sleep(0)
         return list(await asyncio.gather(first, _post(large, "/v1/streams/s/notes", {"notes": notes})))
 

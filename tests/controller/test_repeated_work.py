@@ -69,7 +69,7 @@ def test_what_nobody_waits_for_does_not_pile_up_while_the_store_is_silent(tmp_pa
             for calls in (1, 2):
                 with pytest.raises(TimeWentBack):
                     await world.note("s", 1)
-                (live := await world.streams.get("s")).counts.refusals["time_went_back"] += 1
+                (live := await world.streams.get("s")).tally.refusals["time_went_back"] += 1
                 for _ in range(10):
                     world.streams.store_counts()
                 assert soon.call_count == calls
@@ -121,7 +121,7 @@ def test_streams_that_nobody_calls_leave_memory_when_the_store_has_all_of_them(s
         await world.streams.change("bounded", lambda each, now: each.configure({"mark_retention_ms": 86_400_000}, now))
         world.clock.now += 500
         live, noted_at = await world.streams.get("idle"), world.clock.now
-        live.noted_at["0"], live.counts.notes = noted_at, 2  # the store has neither yet
+        live.noted_at["0"], live.tally.notes = noted_at, 2  # the store has neither yet
         reader = (await world.streams.get("left")).next_mark("")  # one that waited a while, and has left
         memory = [weakref.ref(each) for each in world.streams.in_memory()]
         await world.streams.let_go()
@@ -141,7 +141,7 @@ def test_streams_that_nobody_calls_leave_memory_when_the_store_has_all_of_them(s
         loaded = await world.streams.get("idle")
         assert (loaded.noted_at, loaded.chains[""].last_seq) == ({"0": noted_at}, 2)
         counted = world.streams.counted("idle")
-        assert counted is not None and counted.notes == loaded.standing.totals.notes == 2
+        assert counted is not None and counted.totals.notes == loaded.standing.totals.notes == 2
 
     play(store_url, scene)
 
