@@ -146,7 +146,10 @@ def _lines(page: Page, of_all: bool, none: str, times: Times) -> list[str]:
         rows.append(_row(each.stream if of_all else None, each.entry, often, times))
     header = ("at", "stream", "topic", "by", "what") if of_all else ("seq", "at", "topic", "by", "what")
     omitted = ", ".join(f"{count} {name}" for name, count in sorted(page.get("omitted", {}).items()))
-    return [*listing(header, rows, none=none), *(["", f"came too fast to be listed, at this controller: {omitted}"] if omitted else [])]
+    return [
+        *listing(header, rows, none=none),
+        *(["", f"came too fast to be listed, at this controller: {omitted}"] if omitted else []),
+    ]
 
 
 def _line(entry: dict[str, Any], times: Times) -> str:

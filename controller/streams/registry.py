@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -49,7 +50,7 @@ KEPT_S: Final = 600.0  # in memory after the last call
 KEPT_DUE_MS: Final = 60_000  # a stream stays in memory if time changes it within so long
 DAMAGED_ASIDE_S: Final = 60.0  # until a stream that cannot be read is tried again, if nobody calls it
 KNOWN_MS: Final = 1_000  # how old what is in memory may be to be shown as of now
-WORKED_TOGETHER: Final = 32  # streams that nobody calls, in a commit
+WORKED_TOGETHER: Final = 48  # streams that nobody calls, loaded or written at a time
 DUE_LATE_MS: Final = 500  # from a moment at which time changes a stream until controllers that do not have it look
 
 
@@ -410,13 +411,18 @@ def _advance(loaded: LoadedStream, locked: Locked) -> None:
 
 
 async def _each(work: Callable[[str], Awaitable[None]], names: Sequence[str]) -> None:
-    """Does the same for many streams, some at a time. Where it fails, the stream was deleted meanwhile, cannot be read,
-    or the next look tries again."""
-    for first in range(0, len(names), WORKED_TOGETHER):
-        together = names[first : first + WORKED_TOGETHER]
-        for found in await asyncio.gather(*map(work, together), return_exceptions=True):
-            if isinstance(found, BaseException) and not isinstance(found, StrandlineError):
-                raise found
+    """Does the same for many streams, some at a time: some are loaded while others are written. Where it fails, the
+    stream was deleted meanwhile, cannot be read, or the next look tries again."""
+    left = iter(names)
+
+    async def some() -> None:
+        for name in left:
+            with suppress(StrandlineError):
+                await work(name)
+
+    async with asyncio.TaskGroup() as together:
+        for _ in range(WORKED_TOGETHER):
+            together.create_task(some())
 
 
 def _graph(segments: int | Sequence[NewSegment] | None, now: int) -> SegmentGraph:
