@@ -62,7 +62,7 @@ class SingleCall:
     words: Words
     question: str | Callable[[Given], str] | None = None  # what is asked before something changes
     for_good: bool = False  # it cannot be undone
-    closing: bool | None = None  # it excludes a writer, or closes it: whoever is asked is told where time goes
+    leaves: str | None = None  # a writer "excluded", "closed" or "included": whoever is asked is told where time goes
     shows_times: bool = False
     json: Callable[[Given], Any] | None = None  # for `--json`, where the answer has no content
     takes_any_word: bool = False  # an argument may begin with a dash
@@ -80,9 +80,9 @@ class SingleCall:
             if asks is not None:
                 question = asks.format_map(given) if isinstance(asks, str) else asks(given)
                 grave = "this cannot be undone" if self.for_good else ""
-                if self.closing is not None and not yes:
+                if self.leaves is not None and not yes:
                     found = client.ask(calls.times_without(**given)).value
-                    leaps = leap(found, closing=self.closing, times=times)
+                    leaps = leap(found, getattr(found, self.leaves), times)
                     question = f"{question} {leaps.text}".rstrip()
                     grave = f"{leaps.text.rstrip('.')}; it never goes back" if leaps.is_long else ""
                 confirm(question, yes=yes, grave=grave)
@@ -344,7 +344,7 @@ ROWS: Final = {
         stream_and_writer,
         _done("{writer} is excluded from {stream}"),
         question="Exclude {writer} from {stream}? What it has not noted yet may then be late.",
-        closing=False,
+        leaves="excluded",
         shows_times=True,
     ),
     "close": SingleCall(
@@ -354,7 +354,7 @@ ROWS: Final = {
         stream_and_writer,
         lambda _, given, __: ["{writer} of {stream} is closed".format_map(given)],
         question="Close {writer} of {stream}? If it has more to write, that may then be late.",
-        closing=True,
+        leaves="closed",
         shows_times=True,
         json=lambda given: {"closed": given["writer"]},
     ),
@@ -365,6 +365,7 @@ ROWS: Final = {
         stream_and_writer,
         _done("{writer} counts in {stream} again"),
         question="Include {writer} in {stream} again? Time then waits for it.",
+        leaves="included",
         shows_times=True,
     ),
     "controllers": SingleCall(

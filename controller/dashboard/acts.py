@@ -103,7 +103,8 @@ class Act:
 
 
 async def exclude(ask: VisitorCalls, stream: str, writer: str) -> Act:
-    leaps = leap(await ask(calls.times_without(stream, writer)), closing=False)
+    found = await ask(calls.times_without(stream, writer))
+    leaps = leap(found, found.excluded)
     return Act(
         question=f"Exclude {writer}?",
         consequence="Time goes on without it at once. What it writes below the marks' time will be late, and every "
@@ -116,18 +117,23 @@ async def exclude(ask: VisitorCalls, stream: str, writer: str) -> Act:
     )
 
 
-def include(stream: str, writer: str) -> Act:
+async def include(ask: VisitorCalls, stream: str, writer: str) -> Act:
+    found = await ask(calls.times_without(stream, writer))
+    leaps = leap(found, found.included)
     return Act(
         question=f"Include {writer} again?",
         consequence="It counts again from its last note on. Time may stand still until it has caught up.",
         button="Include",
+        says=lambda _: leaps.text,
+        typed=writer if leaps.is_ahead else None,
         call=lambda _: tell("DELETE", f"{writer_path(stream, writer)}/exclude"),
         done=f"{writer} is included again",
     )
 
 
 async def close(ask: VisitorCalls, stream: str, writer: str) -> Act:
-    leaps = leap(await ask(calls.times_without(stream, writer)), closing=True)
+    found = await ask(calls.times_without(stream, writer))
+    leaps = leap(found, found.closed)
     return Act(
         question=f"Close {writer}?",
         consequence="This notes in its place that it has written all: time does not wait for it any more, and marks "
@@ -447,7 +453,6 @@ def _ranged(new: NewSegment) -> str:
 
 # By the name in the address of a dialog, and the names of what it is about.
 ACTS: Final[Mapping[str, Callable[..., Act]]] = {
-    "include": include,
     "create-stream": create_stream,
     "evaluate": evaluate,
     "drop-segment": drop_segment,
@@ -460,6 +465,7 @@ ACTS: Final[Mapping[str, Callable[..., Act]]] = {
 }
 ACTS_WITH_CALLS: Final[Mapping[str, Callable[..., Awaitable[Act]]]] = {  # these ask the API first
     "exclude": exclude,
+    "include": include,
     "close": close,
     "configure": configure,
     "scale": scale,

@@ -1,4 +1,4 @@
-"""From when to when time would go if a writer were excluded or closed, for whoever is about to do so.
+"""From when to when time would go if a writer were excluded, closed or included, for whoever is about to do so.
 
 Time never goes back, so what goes further than five minutes is not done unasked. This is so for dates, which are noted:
 in the ingestion domain the clock bounds how far time can go.
@@ -6,6 +6,7 @@ in the ingestion domain the clock bounds how far time can go.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from controller.wording import AHEAD_NAMED_MS, Times, is_epoch, span
@@ -21,10 +22,10 @@ class Leap(NamedTuple):
     is_ahead: bool
 
 
-def leap(found: TimesWithout, *, closing: bool, times: Times | None = None) -> Leap:
-    """What would come of excluding a writer, or of closing it."""
+def leap(found: TimesWithout, reached: Mapping[str, int | None], times: Times | None = None) -> Leap:
+    """What would come of what lets time have `reached` that, by key: one of those in `found`."""
     sentences, is_long, is_ahead, show = [], False, False, (times or Times()).show
-    for key, after in (found.closed if closing else found.excluded).items():
+    for key, after in reached.items():
         before = found.present[key]
         if after is None or after == before or not is_epoch(after) or found.time_domain is not TimeDomain.EVENT:
             continue

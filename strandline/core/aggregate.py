@@ -289,9 +289,15 @@ class Aggregate:
                 group.discard(writer.name)
 
     def _role(self, writer: StreamWriter, key_state: KeyState) -> WriterRole:
+        if writer.excluded_at is not None and not writer.closed:
+            return WriterRole.LOST
+        return self._role_included(writer, key_state)
+
+    def _role_included(self, writer: StreamWriter, key_state: KeyState) -> WriterRole:
+        """The role that it has, or would have if it were not excluded."""
         if writer.closed:
             return WriterRole.OUT
-        if key_state.lost_at is not None or writer.excluded_at is not None:
+        if key_state.lost_at is not None:
             return WriterRole.LOST
         phase = key_state.phase
         if phase is NOTED:
@@ -341,6 +347,19 @@ class Aggregate:
             key_state.time for each, key_state in self._holding() if each.excluded_at is None and each.name != name
         )
         return max((time for time in others if time is not None), default=None)
+
+    def time_with(self, writer: StreamWriter, *, is_silent: bool) -> int | None:
+        """The time that marks would reach if an excluded writer were included, which times out at once if it is
+        silent for too long. None: as far as now. Changes nothing."""
+        key_state, least = writer.key_states[self.key], self._counted.first()
+        role, times = self._role_included(writer, key_state), [] if least is None else [least[0]]
+        if not self.enough_have_noted or times == [BEFORE_ALL] or (role is BLOCKING and not is_silent):
+            return None
+        if role is COUNTED and key_state.value is not None and not is_silent:
+            times.append(key_state.value)
+        if times and self.config.writer_timeout_ms != 0:
+            return min(times)
+        return max((time for time in (self.peak(), key_state.time) if time is not None), default=None)
 
     def peak(self) -> int | None:
         """The highest time that a writer noted in its current life; excluded writers do not count."""

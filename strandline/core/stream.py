@@ -309,6 +309,18 @@ class Stream:
             advances[key] = Advance(last, max(known, default=None))
         return advances
 
+    def time_with(self, name: str, now: int) -> dict[str, Advance]:
+        """The same if an excluded writer were included now."""
+        writer, advances, timeout_ms = self._writer(name), dict[str, Advance](), self.config.writer_timeout_ms
+        is_silent = timeout_ms is not None and self.silent_ms(writer, now) >= timeout_ms
+        for key in sorted(writer.key_states):
+            last = self._last_time(key)
+            after = None
+            if not self.sealed and writer.excluded_at is not None:
+                after = self._aggregates[key].time_with(writer, is_silent=is_silent)
+            advances[key] = Advance(last, max((time for time in (last, after) if time is not None), default=None))
+        return advances
+
     def include(self, name: str, now: int) -> list[Mark]:
         """Ends the exclusion of a writer, for an operator: it has the state that it would have without it."""
         now = self._moment(now)

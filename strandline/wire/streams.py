@@ -283,13 +283,15 @@ class WritersPage(msgspec.Struct, frozen=True):
 
 class TimesWithout(msgspec.Struct, frozen=True):
     """By key of a writer: the time of the newest mark, and the time that marks would reach if the writer were excluded
-    or closed; null while there is no mark, or would be none. `at` is the controller's clock."""
+    or closed, or included where it is excluded; null while there is no mark, or would be none. `at` is the controller's
+    clock."""
 
     at: Time
     time_domain: TimeDomain
     present: ByKey
     excluded: ByKey
     closed: ByKey
+    included: ByKey
 
 
 WriterStateText: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [str(state) for state in WriterState]})]

@@ -198,6 +198,17 @@ def test_where_time_would_go_further_than_five_minutes_somebody_has_to_be_asked(
     assert served.call("GET", f"/v1/streams/{stream}/marks")["marks"][-1]["time"] == NOON + 3_600_000
 
 
+def test_so_does_who_includes_the_writer_to_which_it_would_go(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    for writer, time in (("w1", NOON), ("w2", NOON + 3_600_000)):
+        served.note(stream, writer, time, s0=1)
+    for writer in ("w2", "w1"):
+        assert strandline("exclude", stream, writer).code == 0  # nothing moves
+    refused = strandline("include", stream, "w2")
+    assert refused.code == 1 and "60 min 0 s further; it never goes back" in refused.err
+    assert [strandline("include", stream, each).code for each in ("w1", "w2")] == [0, 0]
+
+
 def test_a_writer_whose_notes_are_refused_as_too_far_ahead_is_named_with_the_reason(
     served: Any, strandline: Callable[..., Any]
 ) -> None:

@@ -80,7 +80,7 @@ def test_a_writer_is_excluded_included_and_closed(stocked: Served) -> None:
     assert "excluded: writer w" in journal
 
 
-def test_who_excludes_or_closes_a_writer_is_told_where_time_goes_and_types_its_name_if_that_is_ahead(
+def test_who_excludes_closes_or_includes_a_writer_is_told_where_time_goes_and_types_its_name_if_that_is_ahead(
     served: Served,
 ) -> None:
     served.stream("s")
@@ -92,6 +92,12 @@ def test_who_excludes_or_closes_a_writer_is_told_where_time_goes_and_types_its_n
         asks = read(served.get(f"/acts/{act}?stream=s&writer=right").text).one("div", "asks")
         assert leap in asks.text and [each["data-typed"] for each in asks.all("input")] == ["right"]
         assert served.plan(act, stream="s", writer="ahead")["says"] == ""
+    for writer in ("ahead", "right"):
+        served.call("POST", f"/v1/streams/s/writers/{writer}/exclude")
+    assert served.plan("include", stream="s", writer="ahead")["says"] == f"{leap} of the clock."
+    for writer in ("right", "ahead"):
+        assert served.plan("include", stream="s", writer=writer)["says"] == ""
+        assert served.act("include", stream="s", writer=writer).is_success
     assert served.marks()[-1]["time"] == NOON
     assert served.act("close", stream="s", writer="right").is_success
     assert served.marks()[-1]["time"] == NOON + 86_400_000

@@ -309,5 +309,7 @@ def test_what_an_address_says_is_text_too(served: Served, path: str) -> None:
     names = ("streams.filter", "writers.filter", "search", "from", "key", "range", HOSTILE)
     page = served.page(f"{path}?{httpx.QueryParams(dict.fromkeys(names, HOSTILE))}")
     assert not page.all("img") and len(page.all("script")) == 1
-    dialog = served.get("/acts/include?" + str(httpx.QueryParams({"stream": HOSTILE, "writer": HOSTILE})))
+    dialog = served.get("/acts/evaluate?" + str(httpx.QueryParams({"stream": HOSTILE, "key": HOSTILE})))
     assert not read(dialog.text).all("img")
+    asked = served.get("/acts/include?" + str(httpx.QueryParams({"stream": HOSTILE, "writer": HOSTILE})))
+    assert asked.headers["content-type"] == "application/problem+json"  # it asks first, and is refused

@@ -1,9 +1,10 @@
-"""What a stream says of an exclusion or closing before it is done is what comes of it, whatever the history."""
+"""What a stream says of excluding, including or closing a writer is what comes of it, whatever the history."""
 
 from copy import deepcopy
 
 import pytest
 
+from strandline.core.changes import Advance
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
@@ -14,16 +15,22 @@ from tests.model.pair import Pair, Seeded
 HOUR = 3_600_000
 
 
-def check(stream: Stream, writer: str, now: int, *, closing: bool) -> int:
+def check(stream: Stream, writer: str, now: int, what: str) -> int:
     """Compares what is said with what is done; returns in how many keys time went on."""
-    said, done = stream.time_without(writer, closing=closing), deepcopy(stream)
+
+    def say() -> dict[str, Advance]:
+        return (
+            stream.time_with(writer, now) if what == "include" else stream.time_without(writer, closing=what == "close")
+        )
+
+    said, done = say(), deepcopy(stream)
     before = deepcopy(said)
-    done.close(writer, None, now) if closing else done.exclude(writer, now)
+    done.close(writer, None, now) if what == "close" else getattr(done, what)(writer, now)
     for key in said:
         done.evaluate(key, now)
     found = {key: mark.time for key, mark in done.last_marks.items()}
-    assert {key: each.after for key, each in said.items()} == {key: found.get(key) for key in said}, (writer, closing)
-    assert stream.time_without(writer, closing=closing) == before
+    assert {key: each.after for key, each in said.items()} == {key: found.get(key) for key in said}, (writer, what)
+    assert say() == before
     return sum(each.after != each.before for each in said.values())
 
 
@@ -40,8 +47,9 @@ def test_what_is_said_of_excluding_or_closing_a_writer_is_what_comes_of_it(first
             stream.advance(now)
             stream.advance(now)  # forgets writers that the first has passed
             for writer in list(stream.writers):
-                for closing in (False, True):
-                    advances += check(stream, writer, now, closing=closing)
+                is_excluded = stream.writers[writer].excluded_at is not None
+                for what in ("exclude", "close", *(["include"] if is_excluded else [])):
+                    advances += check(stream, writer, now, what)
     assert advances > 500
 
 
@@ -70,3 +78,12 @@ def test_a_closed_writer_that_was_ahead_still_makes_time_leap_and_an_excluded_on
     stream = stream_with(right=10, ahead=24 * HOUR)
     stream.exclude("ahead", 0)
     assert stream.time_without("right", closing=True) == {"": (10, 10)}
+
+
+def test_a_writer_that_is_ahead_lets_time_leap_when_it_is_included_after_the_right_one_was_excluded() -> None:
+    stream = stream_with(right=10, ahead=24 * HOUR)
+    stream.exclude("ahead", 0)
+    assert stream.time_with("ahead", 0) == {"": (10, 10)}
+    stream.exclude("right", 0)
+    assert stream.time_with("ahead", 0) == {"": (10, 24 * HOUR)}
+    assert stream.time_with("right", 0) == {"": (10, 10)}

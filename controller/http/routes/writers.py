@@ -67,7 +67,7 @@ async def close(stream: str, writer: str, controller: Served, epoch: Epoch = Non
     "/{writer}/times-without", summary="Tell where time would go without a writer", dependencies=permit(Role.READER)
 )
 async def times_without(stream: str, writer: str, controller: Served) -> TimesWithout:
-    """Ask this before a writer is excluded or closed: time never goes back."""
+    """Ask this before a writer is excluded, closed or included again: time never goes back."""
     found = (await controller.streams.get(stream)).stream
     excluded, closed = (found.time_without(writer, closing=closing) for closing in (False, True))
     return TimesWithout(
@@ -76,6 +76,7 @@ async def times_without(stream: str, writer: str, controller: Served) -> TimesWi
         present={key: each.before for key, each in excluded.items()},
         excluded={key: each.after for key, each in excluded.items()},
         closed={key: each.after for key, each in closed.items()},
+        included={key: each.after for key, each in found.time_with(writer, controller.clock.now()).items()},
     )
 
 
