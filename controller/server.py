@@ -100,7 +100,7 @@ class Server(uvicorn.Server):
             return
         gc.freeze()  # the present objects are long-lived: no collection needs to scan them
         # A few dozen calls in flight have more objects than Python's threshold of 700, and few of them are cycles.
-        # The next generation comes soon: one that had gathered a million objects took 0.4 s, for which all calls waited.
+        # The next generation is collected soon: after a million objects that took 0.4 s, for which all calls waited.
         gc.set_threshold(GARBAGE_OBJECTS, 2, 1_000)
         if self.started:
             self._on_ready()

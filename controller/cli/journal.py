@@ -148,7 +148,7 @@ def _lines(page: Page, of_all: bool, none: str, times: Times) -> list[str]:
     omitted = ", ".join(f"{count} {name}" for name, count in sorted(page.get("omitted", {}).items()))
     return [
         *listing(header, rows, none=none),
-        *(["", f"came too fast to be listed, at this controller: {omitted}"] if omitted else []),
+        *(["", f"too fast to be listed, at this controller: {omitted}"] if omitted else []),
     ]
 
 

@@ -47,9 +47,7 @@ from strandline.errors import Overloaded, Refused, StoreUnavailable, StoreUndeci
 TURNS_TO_JOIN: Final = 3
 FLUSH_NOTES: Final = 512  # of work in one commit; further portions of requests with many notes wait for the next
 FLUSH_NOTES_BESIDE: Final = 256  # the same beside calls that came alone
-UNAWAITED_CALLS: Final = (
-    32  # for which nobody waits, in one commit: to time out a writer takes ten times as long as a note
-)
+UNAWAITED_CALLS: Final = 32  # for which nobody waits, in one commit: each may take ten times as long as a note
 STOPPED: Final = "the controller has stopped"
 
 log = logging.getLogger(__name__)

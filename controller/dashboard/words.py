@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Final, NamedTuple
 
-from controller.status.condition import COUNTING
 from controller.status.condition_text import ahead_text, has_leapt
 from controller.status.stream_status import WriterStatus
 from controller.wording import held_since, is_epoch, lag, moment, named, span
+from strandline.core.rest import CALLING
 from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 
@@ -61,7 +61,7 @@ def silence(heard_at: int, key: KeyStatus | None, now: int, *, holds: bool) -> i
 def writer_word(state: WriterState, silent_ms: int, key: KeyStatus | None) -> Word:
     """The state of a writer. One that counts and has been silent for as long as its key stands still is no active one:
     it is silent."""
-    if key is not None and key.state.stands_still and state in COUNTING and silent_ms >= key.too_long_ms:
+    if key is not None and key.state.stands_still and state in CALLING and silent_ms >= key.too_long_ms:
         return Word(f"silent, {span(silent_ms)}", "bad")
     return Word(spoken(state), colour_of({state}))
 
@@ -119,7 +119,7 @@ def still_story(status: StreamStatus) -> str:
 
 def next_step(key: KeyStatus) -> str:
     """What happens next to a key that stands still or is ahead, and what somebody can do; empty for others."""
-    counting = sum(key.writers.get(str(state), 0) for state in COUNTING)
+    counting = sum(key.writers.get(str(state), 0) for state in CALLING)
     free = [each.writer for each in key.ahead if not each.refused]
     if has_leapt(key):
         return 'What right writers write is late until the clock is there; the task "Time has leapt" says what to do.'

@@ -9,13 +9,10 @@ minute a trouble each minute, or finds a dead one too late.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from strandline.core.census import greatest
-from strandline.core.rest import CALLING
 from strandline.wire.status import State
-
-COUNTING: Final = frozenset(CALLING)
 
 
 class Facts(NamedTuple):  # one for each key of each stream that is looked at

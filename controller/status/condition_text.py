@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from controller.status.condition import COUNTING
 from controller.wording import AHEAD_KEPT, AHEAD_NAMED_MS, named, span
+from strandline.core.rest import CALLING
 from strandline.core.time_units import unit_of
 from strandline.wire.status import KeyStatus, State, WriterAhead
 
@@ -86,7 +86,7 @@ def _stuck(key: KeyStatus, now: int) -> str:
 
 
 def _stalled(key: KeyStatus, now: int) -> str:
-    counting = sum(key.writers.get(str(state), 0) for state in COUNTING)
+    counting = sum(key.writers.get(str(state), 0) for state in CALLING)
     ago = "" if key.last_heard_at is None else f", the last one heard {span(now - key.last_heard_at)} ago"
     if not counting:
         return f"every writer that counted has timed out{ago}"

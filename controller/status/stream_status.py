@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 from controller.records.ahead import is_far_ahead
 from controller.records.cadence import Cadence
 from controller.records.standing import KeyStanding, Standing
-from controller.status.condition import COUNTING, Facts, condition
+from controller.status.condition import Facts, condition
 from controller.status.condition_text import reason_of
 from controller.streams.loaded_stream import LoadedStream
 from controller.wording import is_epoch
@@ -23,6 +23,7 @@ from strandline.core.census import greatest
 from strandline.core.config import TimeDomain
 from strandline.core.cut import Cut
 from strandline.core.note import DEFAULT_KEY
+from strandline.core.rest import CALLING
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.core.writer import WriterState
@@ -161,7 +162,7 @@ def _facts(
 ) -> Facts:
     """What the state of a key depends on. `held_since`: since when the holder keeps others back, if it is known."""
     holder, away_ms, first = key.holder, 0, stream.spans.incomplete.get(name)
-    counting = sum([key.writers.get(state, 0) for state in COUNTING])
+    counting = sum([key.writers.get(state, 0) for state in CALLING])
     if holder is not None and holder.last_heard_ms_ago is not None:
         silent_ms = holder.last_heard_ms_ago + max(0, served - key.served)
         away_ms = max(0, now - key.holder_heard_at - silent_ms)

@@ -31,10 +31,10 @@ from controller.dashboard.words import (
     writers_word,
 )
 from controller.records.journal import INCOMPLETE
-from controller.status.condition import COUNTING
 from controller.status.condition_text import ahead_text
 from controller.status.stream_status import StreamDetails, WriterStatus
 from controller.wording import NOTHING, Times, behind, holding, is_epoch, moment, offsets, span
+from strandline.core.rest import CALLING
 from strandline.core.segment import Segment
 from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
@@ -111,7 +111,7 @@ def _holder(status: StreamStatus, key: KeyStatus, writers: Mapping[str, WriterSt
         "link": "" if writer is None else writer_link(status.stream, writer),
         "story": story,
         "next": next_step(key),
-        "left_out": [(each, writer_link(status.stream, each), writers.get(each) in COUNTING) for each in left_out],
+        "left_out": [(each, writer_link(status.stream, each), writers.get(each) in CALLING) for each in left_out],
         "more_left_out": key.excluded_writers - len(left_out),
         "excluded": [each for each in left_out if writers.get(each) is WriterState.EXCLUDED],
         "lag": _behind(key.lag_ms),
