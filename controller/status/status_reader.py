@@ -87,19 +87,21 @@ class StatusReader:
                     unread |= dict.fromkeys(others, StoreUnavailable.code)
             except StoreUnavailable as error:
                 unread |= dict.fromkeys(others, error.code)
+            moment = self._clock.moment()
             for number, name in enumerate(page, 1):
                 loaded = self._streams.find_loaded(name)
                 if loaded is not None:
-                    found.append(self._status(loaded))
+                    found.append(status_of(name, loaded.standing, self._streams.known_at(loaded, moment)))
                 elif name in self._streams.damaged:
                     unread[name] = StoreCorrupt.code
                 elif name in standings:
                     try:
-                        found.append(status_of(name, standing_of(name, standings[name]), self._clock.moment()))
+                        found.append(status_of(name, standing_of(name, standings[name]), moment))
                     except StoreCorrupt as error:
                         unread[name] = error.code
                 if number % _TURN_STREAMS == 0:
                     await asyncio.sleep(0)
+                    moment = self._clock.moment()
         return StreamsFound(streams=tuple(found), unread=unread)
 
     async def of_stream(self, name: str) -> StreamDetails:

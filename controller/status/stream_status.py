@@ -69,17 +69,20 @@ _RANKS: Final = {
 }
 
 
-def status_of(name: str, standing: Standing, moment: Moment) -> StreamStatus:
+def status_of(stream: str, standing: Standing, moment: Moment) -> StreamStatus:
     """The status of a stream that stands so, at this moment or a later one."""
     now = max(moment.now, standing.at)
-    keys = {key: _key(standing, key, each, now, moment.served) for key, each in standing.keys.items()}
-    worst, totals = max(keys.values(), key=gravity_of), standing.totals
-    writers: dict[str, int] = {}
-    for key in keys.values():
+    keys, totals = dict[str, KeyStatus](), standing.totals
+    held_by, writers = dict[str, HolderReply | None](), dict[str, int]()
+    lag_ms: int | None = None
+    for name, each in standing.keys.items():
+        key = keys[name] = _key(standing, name, each, now, moment.served)
+        held_by[name], lag_ms = key.held_by, greatest(lag_ms, key.lag_ms)
         for state, count in key.writers.items():
             writers[state] = max(count, writers.get(state, 0))
+    worst = max(keys.values(), key=gravity_of)
     return StreamStatus(
-        stream=name,
+        stream=stream,
         seen_at=now,
         state=worst.state,
         state_since=worst.state_since,
@@ -88,7 +91,7 @@ def status_of(name: str, standing: Standing, moment: Moment) -> StreamStatus:
         since=worst.since,
         sealed=standing.sealed,
         time_domain=standing.time_domain,
-        lag_ms=max((key.lag_ms for key in keys.values() if key.lag_ms is not None), default=None),
+        lag_ms=lag_ms,
         segments=standing.segments,
         writers=writers,
         writer_count=standing.writers,
@@ -97,7 +100,7 @@ def status_of(name: str, standing: Standing, moment: Moment) -> StreamStatus:
         late_notes=totals.late_notes,
         refusals=totals.refusals,
         refused_at=standing.refused_at,
-        held_by={key: each.held_by for key, each in keys.items()},
+        held_by=held_by,
         keys=keys,
     )
 
@@ -111,7 +114,7 @@ def _key(stream: Standing, name: str, key: KeyStanding, now: int, served: int) -
     holds = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
     known = held is not None and holder is not None and held.writer == holder.writer
     since = held.since if held is not None and known and holds else None
-    ahead = _ahead(stream, name, now)
+    ahead = _ahead(stream, name, now) if stream.spans.ahead and not sealed else []
     facts = _facts(stream, name, key, cadence, since, now, served, resting=resting is not None, ahead=bool(ahead))
     state, began = condition(facts, now)
     status = KeyStatus(
@@ -198,8 +201,6 @@ def _facts(
 
 def _ahead(stream: Standing, key: str, now: int) -> list[WriterAhead]:
     """The writers of a key that are far ahead of the clock, furthest first."""
-    if not stream.spans.ahead or stream.sealed:
-        return []
     found = [
         WriterAhead(writer=each.writer, ahead_ms=ahead_ms, refused=each.refused)
         for each in stream.spans.ahead

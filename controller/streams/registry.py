@@ -210,15 +210,19 @@ class Streams:
         if old:
             await self._freshness.compare(old)
 
-    def known_at(self, loaded: LoadedStream) -> Moment:
-        """When a stream was as it is in memory: now, as long as the store is there. A controller that does not know
-        what others have stored since, or that nobody can reach a store through, must not take that for silence."""
-        now, unserved = self._clock.now(), self._clock.unserved
+    def known_at(self, loaded: LoadedStream, moment: Moment | None = None) -> Moment:
+        """When a stream was as it is in memory: now, which is a `moment`, as long as the store is there. A controller
+        that does not know what others have stored since, or that nobody can reach a store through, must not take that
+        for silence."""
+        found = self._clock.moment() if moment is None else moment
+        now, unserved = found.now, self._clock.unserved
         age_ms = round(self._freshness.age_s(loaded) * 1000)
         if age_ms > KNOWN_MS:
             now = max(loaded.stream.clock, now - age_ms)
         elif unserved.until is not None and unserved.is_away(now):
             now = max(loaded.stream.clock, unserved.until)
+        else:
+            return found
         return Moment(now, unserved.served(now))
 
     def store_counts(self) -> None:
