@@ -216,9 +216,9 @@ class Streams:
         for silence."""
         found = self._clock.moment() if moment is None else moment
         now, unserved = found.now, self._clock.unserved
-        age_ms = round(self._freshness.age_s(loaded) * 1000)
+        age_ms = self._freshness.age_s(loaded) * 1000  # without end for a stream that was created here just now
         if age_ms > KNOWN_MS:
-            now = max(loaded.stream.clock, now - age_ms)
+            now = max(loaded.stream.clock, round(max(0.0, now - age_ms)))
         elif unserved.until is not None and unserved.is_away(now):
             now = max(loaded.stream.clock, unserved.until)
         else:

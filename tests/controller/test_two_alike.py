@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from controller.commit import freshness
 from controller.storage.news import FOLLOWED_COMMITS
+from tests.controller.world import CONFIG, World, play
 from tests.served import NOON, InProcess, ManualClock
 
 pytestmark = pytest.mark.full
@@ -60,3 +62,15 @@ def test_refusals_are_one_number_however_many_the_journal_leaves_out(two: tuple[
         each.portal.call(each.app.state.controller.run_due)
     for each in two:
         assert (shown(each)["refusals"], shown(each)["refused_at"]) == ({"time_went_back": 43}, NOON)
+
+
+def test_a_stream_is_shown_that_was_made_here_and_never_compared_since(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        await world.streams.create("s", 1, CONFIG)
+        world.clock.now += 60_000
+        loaded = world.streams.find_loaded("s")
+        assert loaded is not None
+        loaded.compared_at = -math.inf  # the store has not answered since
+        assert world.streams.known_at(loaded).now == (NOON if world.store.is_shared else NOON + 60_000)
+
+    play(store_url, scene)
