@@ -103,12 +103,10 @@ class Places:
         windows = {key: await self._reading.window(stream, key, frontier) for key in keys}
 
         def found(loaded: LoadedStream) -> GroupPlace:
-            chain = loaded.chains.get(DEFAULT_KEY)
-            newest = chain.last.time if chain is not None and chain.last is not None else None
             standing, set_aside = GroupStanding.ENDED, tuple[str, ...]()
             if not windows[DEFAULT_KEY].end_of_stream:
                 standing, set_aside = self._standing(loaded.stream, position, read.idle_timeout_ms)
-            return GroupPlace(frontier, windows, newest, standing, set_aside, dict(loaded.stream.passed))
+            return GroupPlace(frontier, windows, _newest(loaded), standing, set_aside, dict(loaded.stream.passed))
 
         def let_pass(loaded: LoadedStream, locked: Locked) -> GroupPlace:
             """Under the lock. If the stream is idle still, it keeps how far the group goes on without it."""
@@ -133,8 +131,7 @@ class Places:
             found[segment] = await self._bound(stream, segment, offset, exact=exact)
             if len(found) % BOUNDS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        chain = (await self.find(stream, identity)).chains.get(DEFAULT_KEY)
-        return chain.last.time if chain is not None and chain.last is not None else None, found
+        return _newest(await self.find(stream, identity)), found
 
     async def _bound(self, stream: str, segment: str, offset: int, *, exact: bool) -> int | None:
         if not exact:
@@ -175,3 +172,9 @@ class Places:
             elif any(state not in LEFT_BY_THEMSELVES for state in states):
                 return None
         return excluded
+
+
+def _newest(loaded: LoadedStream) -> int | None:
+    """The time of the newest mark."""
+    chain = loaded.chains.get(DEFAULT_KEY)
+    return chain.last.time if chain is not None and chain.last is not None else None

@@ -115,7 +115,7 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     rest_lag_ms: int | None = None  # how far behind the clock an idle stream of the ingestion domain goes on
     totals: Totals = NOTHING_COUNTED
     refused_at: int | None = None  # when the last call was
-    spans: Spans = Spans()
+    spans: Spans = NO_SPANS
     keys: Mapping[str, KeyStanding] = {}
 
 

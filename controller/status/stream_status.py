@@ -19,6 +19,7 @@ from controller.status.condition import Facts, condition
 from controller.status.condition_text import reason_of
 from controller.streams.loaded_stream import LoadedStream
 from controller.wording import is_epoch
+from strandline.core.aggregate import Holder
 from strandline.core.census import greatest
 from strandline.core.config import TimeDomain
 from strandline.core.cut import Cut
@@ -28,7 +29,7 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.core.writer import WriterState
 from strandline.wire.status import KeyStatus, StreamStatus, WriterAhead, gravity_of
-from strandline.wire.streams import HolderReply
+from strandline.wire.streams import HolderReply, holder_reply
 
 
 class WriterStatus(NamedTuple):  # one for each of very many writers
@@ -141,7 +142,7 @@ def _key(stream: Standing, name: str, key: KeyStanding, now: int, served: int) -
         reason="",
         usual_ms=None if cadence.usual_ms is None else round(cadence.usual_ms),
         too_long_ms=facts.too_long_ms,
-        held_by=None if holder is None else _holder_reply(key, max(0, served - key.served)),
+        held_by=None if holder is None else holder_reply(_later(holder, max(0, served - key.served))),
         held_back=holder is not None and (holds or state.stands_still or (key.time is None and facts.counting > 0)),
         held_since=since if state.stands_still else None,
         trouble=state.value if state.in_trouble else None,
@@ -209,16 +210,10 @@ def _ahead(stream: Standing, key: str, now: int) -> list[WriterAhead]:
     return sorted(found, key=lambda each: (-each.ahead_ms, each.writer))
 
 
-def _holder_reply(key: KeyStanding, passed_ms: int) -> HolderReply | None:
+def _later(holder: Holder, passed_ms: int) -> Holder:
     """The holder, so much served time after the commit."""
-    holder = key.holder
-    if holder is None:
-        return None
     heard, released = holder.last_heard_ms_ago, holder.released_in_ms
-    return HolderReply(
-        writer=holder.writer,
-        state=holder.state,
-        time=holder.time,
+    return holder._replace(
         last_heard_ms_ago=None if heard is None else heard + passed_ms,
         released_in_ms=None if released is None else max(0, released - passed_ms),
     )

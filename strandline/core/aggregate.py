@@ -379,10 +379,6 @@ class Aggregate:
             self._peak_known = False
 
     @property
-    def someone_counts(self) -> bool:
-        return self.least() is not None
-
-    @property
     def have_noted(self) -> int:
         """How many writers have noted, forgotten ones too."""
         return self._have_noted + self.remainder.noted

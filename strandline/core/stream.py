@@ -507,11 +507,7 @@ class Stream:
 
     def silent_ms(self, writer: StreamWriter | Remainder, now: int) -> int:
         """How long a writer, or every forgotten one, has been silent, in served time."""
-        return self.silent_since(writer.served_at, now)
-
-    def silent_since(self, served_at: int, now: int) -> int:
-        """How long someone has been silent who was heard at a served time."""
-        return max(0, self._unserved.served(max(now, self.clock)) - served_at)
+        return max(0, self._unserved.served(max(now, self.clock)) - writer.served_at)
 
     def served(self, now: int) -> int:
         """The served time at a moment."""
