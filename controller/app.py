@@ -15,7 +15,6 @@ from fastapi import FastAPI, Response
 from fastapi.responses import HTMLResponse
 from fastapi.telemetry import TelemetryConfig
 
-from controller.birth import start_controller
 from controller.clock import HostClock
 from controller.dashboard.routes import add_dashboard
 from controller.http.browser_gate import BrowserGate
@@ -28,6 +27,7 @@ from controller.http.request_bodies import BodiesRead
 from controller.http.responses import JsonAnswer, to_json
 from controller.http.routes import HOT, ROUTERS
 from controller.http.shapes import in_front
+from controller.lifecycle import start_controller
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.settings import Settings
 from controller.storage.refusals import StoreRefused

@@ -17,7 +17,7 @@ import logging
 from enum import StrEnum
 from typing import Final, Protocol
 
-from controller.records.operator_log import log_event
+from controller.operator_log import log_event
 from controller.storage.heads import Service
 from strandline.core.served_time import Moment, Unserved
 

@@ -12,10 +12,10 @@ from heapq import heappop, heappush
 from typing import Final
 
 from controller.clock import Clock
+from controller.commit.journal import AdminAction, few
 from controller.commit.store import Store, after_commit
 from controller.groups.membership import position_in
 from controller.groups.service import Groups
-from controller.records.journal import AdminAction, few
 from controller.storage.groups import groups_that_read
 from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection

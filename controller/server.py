@@ -23,8 +23,8 @@ from fastapi import FastAPI
 from controller.app import create_app
 from controller.http.connection import Connections, HttpConnection
 from controller.limits import DEFAULT_LIMITS, Limits
-from controller.records.log_lines import log_lines
-from controller.records.operator_log import log_event
+from controller.operator_log import log_event
+from controller.operators.log_lines import log_lines
 from controller.settings import START_DEADLINE_S, Settings
 from controller.storage.database import check_store
 from controller.storage.diagnosis import StoreSilent

@@ -8,7 +8,7 @@ from typing import Final
 
 from controller.clock import Clock
 from controller.commit.store import Store, after_commit
-from controller.records.operator_log import log_event
+from controller.operator_log import log_event
 from controller.storage.tokens import (
     StoredToken,
     changed_tokens,

@@ -14,7 +14,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import multiprocess
 
 from controller.limits import Limits
-from controller.records.log_lines import log_lines
+from controller.operators.log_lines import log_lines
 from controller.server import Listener, Server, new_server
 from controller.settings import START_DEADLINE_S, Settings
 

@@ -22,7 +22,7 @@ import httpx
 import pytest
 
 from controller.commit import freshness
-from controller.controller import Controller
+from controller.lifecycle import Controller
 from strandline.client import calls
 from strandline.client.calls import Call
 from strandline.client.http import Connection

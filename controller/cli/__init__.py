@@ -50,7 +50,7 @@ TOOLS: Final = {
     "relay": "controller.cli.relay.command",
     "assess": "controller.cli.log_checks.assess.command",
     "audit": "controller.cli.log_checks.audit.command",
-    "demo": "strandline.demo.command",
+    "demo": "strandline_demo.command",
 }
 # What people type who know another tool.
 MEANT: Final = {

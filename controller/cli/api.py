@@ -11,8 +11,8 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, json_or_text
+from controller.operators.wording import compact, indented
 from controller.terminal import Failure, say
-from controller.wording import compact, indented
 from strandline.client.calls import ask
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

@@ -11,8 +11,8 @@ import click
 
 from controller.cli.options import json_option, option
 from controller.cli.store import database_option, store_failures
+from controller.operators.wording import indented
 from controller.terminal import Failure, progress, say
-from controller.wording import indented
 from strandline.errors import StrandlineError
 from strandline.logs.inspection import FAULTS_SHOWN, LOG_REMEDIES, LogInspection
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Generic, TypeVar
 import click
 
 from controller.cli.options import option
+from controller.operators.wording import named
 from controller.settings import HOST_DEFAULT, PORT_DEFAULT
 from controller.terminal import Failure, remark
-from controller.wording import named
 from strandline.client.calls import Call, Response, clock_of, list_streams, list_writers
 from strandline.client.group_calls import list_groups
 from strandline.client.http import Connection

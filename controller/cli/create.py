@@ -10,8 +10,8 @@ from click import IntRange
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import check_known, json_option, name_of, option, settings_in
+from controller.operators.wording import indented
 from controller.terminal import Failure, say
-from controller.wording import indented
 from strandline.client.calls import create_stream, describe
 from strandline.core.config import SETTINGS, StreamConfig
 from strandline.errors import InvalidConfig

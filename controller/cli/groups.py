@@ -11,10 +11,11 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import name_of
 from controller.cli.screen import Output, fields, listing, prints, settings
 from controller.cli.stream_table import in_calls
-from controller.status.unread_text import why_unread
-from controller.wording import Times, is_epoch, key_name, offsets, span
+from controller.operators.unread_text import why_unread
+from controller.operators.wording import Times, key_name, offsets, span
 from strandline.client.calls import status
 from strandline.client.group_calls import describe_group, group_window, list_groups
+from strandline.core.time_units import is_epoch
 from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupWindow
 from strandline.wire.status import GroupStatus
 

@@ -12,8 +12,8 @@ import click
 from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
 from controller.cli.options import after_option, group_option, limit_option, name_of, one_of, option
 from controller.cli.screen import GAP, Output, cell, listing, prints
-from controller.status.journal_text import folded, story
-from controller.wording import Times
+from controller.operators.journal_text import folded, story
+from controller.operators.wording import Times
 from strandline.client.calls import describe, journal, journals
 from strandline.client.group_calls import describe_group, group_journal
 from strandline.limits import PAGE_ENTRIES

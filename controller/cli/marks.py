@@ -12,7 +12,7 @@ import click
 from controller.cli.client import Answered, ControllerClient, calls_controller
 from controller.cli.options import after_option, key_option, limit_option, option, stream_argument
 from controller.cli.screen import MARK_HEADER, Output, listing, mark_line, mark_row, prints
-from controller.wording import Times
+from controller.operators.wording import Times
 from strandline.client.calls import describe, marks
 from strandline.errors import StreamRecreated
 from strandline.wire.streams import MarksPage

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from controller.operators.wording import Times, duration_text, read_duration, read_offsets, read_time
 from controller.terminal import Failure
-from controller.wording import Times, duration_text, read_duration, read_offsets, read_time
 from strandline.errors import StrandlineError, not_installed
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.names import check_name

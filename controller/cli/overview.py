@@ -8,8 +8,8 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import option
 from controller.cli.screen import Output, prints
 from controller.cli.stream_table import all_lines, ask_streams, frame, others, rows
+from controller.operators.wording import how_many_serve
 from controller.terminal import remark
-from controller.wording import how_many_serve
 from strandline.limits import PAGE_ENTRIES
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from controller.cli.store import database_option, store_failures
+from controller.operators.wording import Times
 from controller.terminal import Failure, progress, say
-from controller.wording import Times
 
 
 @click.command

@@ -8,8 +8,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.cli.options import json_option, times_option
+from controller.operators.wording import NOTHING, Times, compact, indented, offsets, yes
 from controller.terminal import say, screen_columns
-from controller.wording import NOTHING, Times, compact, indented, offsets, yes
 
 if TYPE_CHECKING:
     from strandline.wire.streams import WireMark

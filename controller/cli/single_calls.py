@@ -33,8 +33,8 @@ from controller.cli.options import (
     yes_option,
 )
 from controller.cli.screen import fields, listing, mark_line
+from controller.operators.wording import Times, compact, controller_state, holding, indented, offsets
 from controller.terminal import say
-from controller.wording import Times, compact, controller_state, holding, indented, offsets
 from strandline.core.time_units import unit_of
 from strandline.limits import OFFSET_BOUND
 
@@ -70,7 +70,7 @@ class SingleCall:
     def command(self, name: str) -> click.Command:
         """The command as click has it."""
         from controller.cli.client import calls_controller
-        from controller.status.leaps import leap
+        from controller.operators.leaps import leap
         from strandline.client import calls
 
         call = getattr(calls, self.call) if isinstance(self.call, str) else self.call

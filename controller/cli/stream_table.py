@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
 from controller.cli.screen import table
-from controller.status.condition_text import ahead_text
-from controller.status.unread_text import why_unread
+from controller.operators.condition_text import ahead_text
+from controller.operators.unread_text import why_unread
+from controller.operators.wording import NOTHING, Times, behind, counts, holding, key_name, named, refused, span
 from controller.terminal import screen_columns
-from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, refused, span
 from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES

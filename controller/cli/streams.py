@@ -11,8 +11,8 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import name_of
 from controller.cli.screen import MARK_HEADER, Output, fields, listing, mark_row, prints, settings
 from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, others, rows, state_text
+from controller.operators.wording import Times, counts, holding, key_name
 from controller.terminal import remark
-from controller.wording import Times, counts, holding, key_name
 from strandline.client.calls import describe, list_streams
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatus

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.cli.client import ControllerClient
+from controller.operators.wording import compact
 from controller.terminal import Failure, remark, say
-from controller.wording import compact
 from strandline.client.calls import describe, tail
 from strandline.errors import PositionWentBack, Refused, StrandlineError, StreamSealed, TimeWentBack, UnknownSegment
 from strandline.logs import LogReader, Position

@@ -12,8 +12,8 @@ import click
 from controller.cli.options import confirm, duration, json_option, name_of, option, reading, yes_option
 from controller.cli.screen import Output, listing, prints
 from controller.cli.store import database_option, store_failures
+from controller.operators.wording import NOTHING, Times, indented
 from controller.terminal import Failure, remark, say
-from controller.wording import NOTHING, Times, indented
 from strandline.access import EVERYTHING, Grant, Role, check_pattern
 from strandline.errors import InvalidConfig
 

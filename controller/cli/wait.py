@@ -12,14 +12,14 @@ import click
 from controller.cli.client import ControllerClient, answered, calls_controller
 from controller.cli.options import duration, key_option, option, reading, stream_argument
 from controller.cli.screen import Output, prints
+from controller.operators.wording import Times, compact, holding, named, offsets, read_time
 from controller.terminal import NOT_THERE_STATUS, Failure, remark, say
-from controller.wording import Times, compact, holding, is_epoch, named, offsets, read_time
 from strandline.client.calls import Call, marks_at
 from strandline.client.http import monotonic_ms
 from strandline.client.loop import Remote, drive
 from strandline.client.retry import Pause
 from strandline.client.time_wait import WAIT_UNTIL_BOUND_MS, WAIT_UNTIL_DEFAULT_MS, wait_until_there
-from strandline.core.time_units import Unit, unit_of
+from strandline.core.time_units import Unit, is_epoch, unit_of
 from strandline.errors import StrandlineError, TimeNotReached
 from strandline.wire.streams import JsonObject, MarksAt
 

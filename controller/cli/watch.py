@@ -14,8 +14,8 @@ from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
 from controller.cli.options import name_of, option
 from controller.cli.screen import Output, prints
 from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, frame, others, rows
+from controller.operators.wording import Times, compact
 from controller.terminal import printable, remark, say
-from controller.wording import Times, compact
 from strandline.errors import Refused, StrandlineError, UnknownStream
 
 HOME, END_OF_LINE, BELOW, WHOLE = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"

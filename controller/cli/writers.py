@@ -11,7 +11,7 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import option, stream_argument
 from controller.cli.screen import Output, listing, prints
 from controller.cli.stream_table import ask_streams
-from controller.wording import Times, key_name, offsets
+from controller.operators.wording import Times, key_name, offsets
 from strandline.client.calls import list_writers
 from strandline.core.writer import WriterState
 from strandline.wire.shapes import convert

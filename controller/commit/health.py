@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from controller.records.counts import Distribution
-from controller.records.operator_log import log_event
-from controller.records.rate_limit import RateLimit
+from controller.operator_log import RateLimit, log_event
 from controller.storage.diagnosis import Cause, diagnose
 from strandline.errors import StoreCorrupt
 
@@ -32,6 +31,21 @@ class Outage:
     cause: Cause
     reason: str
     since: float
+
+
+class Distribution:
+    """How many values lie at or below each bound, and their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
 
 
 class StoreHealth:

@@ -25,8 +25,8 @@ from controller.dashboard.fields import (
 )
 from controller.dashboard.scaling import successors
 from controller.dashboard.visitors import Visitor
-from controller.status.leaps import leap
-from controller.wording import Times, offsets, read_duration, read_offsets
+from controller.operators.leaps import leap
+from controller.operators.wording import Times, offsets, read_duration, read_offsets
 from strandline.access import EVERYTHING, Grant, Role, check_pattern, check_role
 from strandline.client import calls, group_calls
 from strandline.client.calls import Call, stream_path, tell, writer_path

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from controller.dashboard.limits import CHART_STRIPS
 from controller.dashboard.ranges import DAY_MS, MINUTE_MS, round_step
-from controller.wording import UNITS_MS, ZONE, Times, is_epoch, span
+from controller.operators.wording import UNITS_MS, ZONE, Times, span
+from strandline.core.time_units import is_epoch
 
 SIZE: Final = 1_000  # of the part that stretches, both ways
 SAWTOOTH_MARKS: Final = 120  # with more of them only the peaks are drawn

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from controller.wording import duration_text, read_duration, read_offsets, read_time
+from controller.operators.wording import duration_text, read_duration, read_offsets, read_time
 from strandline.core.config import SETTINGS, Setting
 from strandline.errors import StrandlineError
 from strandline.limits import SEGMENTS_PER_STREAM

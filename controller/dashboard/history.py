@@ -7,7 +7,6 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from controller.controller import Controller
 from controller.dashboard.charts import MadeMark, Point
 from controller.dashboard.limits import (
     CHART_LEAST_MS,
@@ -23,10 +22,11 @@ from controller.dashboard.limits import (
     SETTLED_MS,
 )
 from controller.dashboard.ranges import Range, moments_between
-from controller.status.memo import Memo
+from controller.lifecycle import Controller
+from controller.operators.memo import Memo
 from controller.storage.journal import StoredEntry, Wanted
 from controller.storage.tokens import StoredToken
-from controller.wording import is_epoch
+from strandline.core.time_units import is_epoch
 from strandline.wire.status import StreamStatus
 
 StreamEntry: TypeAlias = tuple[str, StoredEntry]  # an entry and its stream

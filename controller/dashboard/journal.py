@@ -8,9 +8,9 @@ from typing import Final, TypeAlias
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
 from controller.dashboard.tables import Address, Cell, Column, Table
 from controller.dashboard.words import key_label, stream_link
-from controller.status.journal_text import Folded, folded, left_out, story
+from controller.operators.journal_text import Folded, folded, left_out, story
+from controller.operators.wording import Times, moment
 from controller.storage.journal import StoredEntry
-from controller.wording import Times, moment
 
 Shown: TypeAlias = Folded[StoredEntry]
 ICONS: Final = {

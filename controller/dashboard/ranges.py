@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from controller.dashboard.limits import RANGE_LEAST_MS, SETTLED_MS
 from controller.dashboard.tables import Address
-from controller.wording import ZONE
+from controller.operators.wording import ZONE
 
 MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * MINUTE_MS

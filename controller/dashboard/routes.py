@@ -37,8 +37,8 @@ from controller.http.middleware import failure
 from controller.http.problems import answer_with, is_nowhere, not_routed
 from controller.http.request_bodies import decode, read_body
 from controller.http.responses import answer
+from controller.operators.wording import ZONE
 from controller.storage.refusals import StoreRefused
-from controller.wording import ZONE
 from strandline.access import EVERYTHING, Grant, check_role
 from strandline.client.calls import Call
 from strandline.client.calls import Response as Answered

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 
 from controller.dashboard.limits import FILTER_CHARACTERS, FILTER_ROWS, PAGE_ROWS, ROWS_A_PAGE
-from controller.wording import NOTHING
+from controller.operators.wording import NOTHING
 
 T = TypeVar("T")
 _DIGITS: Final = 9  # of a page's number

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Final, NamedTuple
 
-from controller.status.condition_text import ahead_text, has_leapt
-from controller.status.stream_status import WriterStatus
-from controller.wording import held_since, is_epoch, lag, moment, named, span
+from controller.operators.condition_text import ahead_text, has_leapt
+from controller.operators.stream_status import WriterStatus
+from controller.operators.wording import held_since, lag, moment, named, span
 from strandline.core.rest import CALLING
+from strandline.core.time_units import is_epoch
 from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from controller.commit.item import Item
+from controller.commit.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, WrittenEntry, log_entries
 from controller.groups.membership import Membership, Positions, Reader, StreamStart, Touched
-from controller.records.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, WrittenEntry, log_entries
 from controller.storage import schema
 from controller.storage.groups import Held, StoredGroup, group_values
 from controller.storage.heads import NEVER, Head, new_head

@@ -15,14 +15,14 @@ from msgspec import structs
 from controller.clock import Clock
 from controller.commit.cache import Cache
 from controller.commit.freshness import NEVER_FRESH_S, Freshness
+from controller.commit.journal import AdminAction, record_refused
 from controller.commit.loop import CommitLoop, Locked
 from controller.commit.store import Store, after_commit
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership, Positions, StreamStart
 from controller.groups.places import GroupPlace, Places
 from controller.groups.windows import combined_of, group_window, is_told_already, left_behind, reads_of
-from controller.records.journal import AdminAction, record_refused
-from controller.records.operator_log import log_event
+from controller.operator_log import log_event
 from controller.storage.groups import group_streams, groups_with, load_group, streams_of_groups
 from controller.storage.subjects import Kind, Subject
 from controller.streams.reads import Reads

@@ -18,7 +18,7 @@ from typing import Annotated, Final, TypeAlias
 
 from fastapi import Depends, Request, params
 
-from controller.controller import Controller
+from controller.lifecycle import Controller
 from controller.tokens import NONE_SHOWN, NOT_KNOWN
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidName, Unauthenticated, UnknownGroup

@@ -17,7 +17,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from controller.limits import Limits
-from controller.records.operator_log import log_event
+from controller.operator_log import log_event
 
 NEVER: Final = float("inf")
 LOG_PAUSE_S: Final = 10.0  # between two log lines about too many connections

@@ -9,8 +9,8 @@ import msgspec
 from fastapi import Depends, Header, Query, Request
 from pydantic import AfterValidator, WithJsonSchema
 
-from controller.controller import Controller
 from controller.http.versions import SEEN, SEEN_HEADER
+from controller.lifecycle import Controller
 from strandline.access import Grant
 from strandline.errors import InvalidParameter
 from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS

@@ -10,9 +10,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from controller.controller import Controller
-from controller.status import metric_families as metric
-from controller.status.metrics import METRICS_STORE_WAIT_MS, Samples
+from controller.lifecycle import Controller
+from controller.operators import metric_families as metric
+from controller.operators.metrics import METRICS_STORE_WAIT_MS, Samples
 from controller.storage.diagnosis import Cause
 from strandline.errors import StoreUnavailable
 

@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.commit.loop import STOPPED
-from controller.controller import Controller
 from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import protected
 from controller.http.callers import Caller
 from controller.http.problems import answer_with
 from controller.http.responses import TYPE_OF_EVENTS, event_of_end
-from controller.records.operator_log import REQUEST_ID, log_event
+from controller.lifecycle import Controller
+from controller.operator_log import REQUEST_ID, log_event
 from controller.storage.refusals import StoreRefused
 from controller.tokens import NOT_KNOWN
 from strandline.errors import (

@@ -10,13 +10,13 @@ import msgspec
 from msgspec import UNSET
 from starlette.requests import Request
 
-from controller.controller import Controller
 from controller.http.bodies import NoteBody, RawNotesBody
 from controller.http.body_errors import body_error
 from controller.http.callers import Caller, caller_of
 from controller.http.problems import log_denied
 from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, decode, read_call
 from controller.http.responses import to_json
+from controller.lifecycle import Controller
 from controller.streams.notes import Noted, Notes, as_result
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note

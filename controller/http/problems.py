@@ -14,9 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from controller.controller import Controller
 from controller.http.browser_gate import path_within
 from controller.http.callers import Caller
+from controller.lifecycle import Controller
 from controller.tokens import NONE_SHOWN
 from strandline.errors import (
     Denied,

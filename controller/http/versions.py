@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from controller.controller import Controller
+from controller.lifecycle import Controller
 from strandline.errors import InvalidParameter
 
 SEEN: Final = "Strandline-Seen"

@@ -10,21 +10,8 @@ from functools import partial
 from typing import Final
 
 from controller.commit.item import Item
+from controller.commit.journal import AdminAction, Journal, WrittenEntry, log_entries
 from controller.commit.writer_log import WriterLog
-from controller.records.ahead import AheadWriter, refused_ahead
-from controller.records.counts import StreamCounts, Tally
-from controller.records.journal import AdminAction, Journal, WrittenEntry, log_entries
-from controller.records.journal_recorder import count_held, recorded
-from controller.records.standing import (
-    NO_SPANS,
-    NO_STANDING,
-    NOTHING_COUNTED,
-    Standing,
-    Totals,
-    next_standing,
-    standing_of,
-    standing_text,
-)
 from controller.storage import schema
 from controller.storage.heads import NEVER, Head, new_head
 from controller.storage.journal import JOURNAL_OF_STREAM
@@ -34,6 +21,19 @@ from controller.storage.rows import StreamOrigin, excluded_values, mark_values, 
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
 from controller.storage.writer_states import StoredLog, changed_writers
+from controller.streams.ahead import AheadWriter, refused_ahead
+from controller.streams.counts import StreamCounts, Tally
+from controller.streams.journal_recorder import count_held, recorded
+from controller.streams.standing import (
+    NO_SPANS,
+    NO_STANDING,
+    NOTHING_COUNTED,
+    Standing,
+    Totals,
+    next_standing,
+    standing_of,
+    standing_text,
+)
 from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes, Missed, StreamFacts
 from strandline.core.mark import Mark

@@ -21,13 +21,13 @@ from controller.limits import DEFAULT_LIMITS
 from controller.storage.subjects import Kind, Subject
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams, refuse
-from controller.wording import AHEAD_NAMED_MS, is_epoch
 from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult
 from strandline.core.config import TimeDomain
 from strandline.core.note import NO_TIMES, Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
+from strandline.core.time_units import is_epoch
 from strandline.errors import (
     Overloaded,
     PositionWentBack,
@@ -37,6 +37,7 @@ from strandline.errors import (
     StrandlineError,
     TimeWentBack,
 )
+from strandline.wire.status import AHEAD_NAMED_MS
 
 PORTION_NOTES: Final = 256  # of a request, applied at once; the next ones wait for the next commit
 NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work; each time key is one

@@ -13,19 +13,19 @@ from typing import Any, Final
 from controller.clock import Clock
 from controller.commit.cache import Cache
 from controller.commit.freshness import NEVER_FRESH_S, Freshness
+from controller.commit.journal import REGISTRATIONS, AdminAction, record_refused
 from controller.commit.loop import CommitLoop, Locked, Result
 from controller.commit.store import Store
 from controller.limits import DEFAULT_LIMITS
-from controller.records.counts import StreamCounts
-from controller.records.journal import REGISTRATIONS, AdminAction, record_refused
-from controller.records.operator_log import log_event
-from controller.records.standing import NOTHING_COUNTED
+from controller.operator_log import log_event
 from controller.storage.heads import due_streams, standings
 from controller.storage.load import missing_mark, stream_names
 from controller.storage.rows import StreamOrigin
 from controller.storage.subjects import Kind
+from controller.streams.counts import StreamCounts
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.loading import Loading
+from controller.streams.standing import NOTHING_COUNTED
 from controller.streams.timers import Timers
 from strandline.core.aggregate import Holder
 from strandline.core.changes import Registered

@@ -26,10 +26,18 @@ START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)  # the program's own may round
 
+EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
+EPOCH_END_MS: Final = 4_102_444_800_000  # the beginning of 2100
+
 SECONDS_FROM: Final = 10**9
 SECONDS_END: Final = 10**11
 MICROSECONDS_FROM: Final = 10**14
 NANOSECONDS_FROM: Final = 10**17
+
+
+def is_epoch(time: int) -> bool:
+    """Whether a time looks like epoch milliseconds."""
+    return EPOCH_FIRST_MS <= time < EPOCH_END_MS
 
 
 class Unit(StrEnum):

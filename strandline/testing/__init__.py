@@ -31,8 +31,8 @@ from strandline.testing.log import ScriptedLogReader as ScriptedLogReader
 from strandline.testing.log import ScriptedLogWriter as ScriptedLogWriter
 
 if TYPE_CHECKING:
-    from strandline.testing.controller import MARKS_AT_ONCE as MARKS_AT_ONCE
-    from strandline.testing.controller import InProcessController as InProcessController
+    from controller.testing import MARKS_AT_ONCE as MARKS_AT_ONCE
+    from controller.testing import InProcessController as InProcessController
 else:
     _CONTROLLER = ("MARKS_AT_ONCE", "InProcessController")  # imported on their first use
     extras.export(vars(), *_CONTROLLER)
@@ -40,7 +40,7 @@ else:
     def __getattr__(name: str) -> object:
         if name not in _CONTROLLER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return extras.load("strandline.testing.controller", name)
+        return extras.load("controller.testing", name)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *_CONTROLLER} - {"TYPE_CHECKING"})

@@ -12,6 +12,9 @@ from msgspec import Meta
 from strandline.wire.groups import KeyWindow
 from strandline.wire.streams import HolderReply
 
+AHEAD_NAMED_MS: Final = 300_000  # a date that is so far ahead of the controller's clock is named
+AHEAD_KEPT: Final = 16  # writers of a stream that are so, each once for each key
+
 
 class State(StrEnum):
     """Whether time moves. Ordered by gravity: the state of a stream is the gravest of its keys."""

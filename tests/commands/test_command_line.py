@@ -16,8 +16,8 @@ import click
 import httpx
 import pytest
 
-from controller import wording
 from controller.cli import load, main
+from controller.operators import wording
 from strandline.core.aggregate import Holder
 from tools.reference.commands import contexts_of_commands
 

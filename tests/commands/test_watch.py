@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, lines_of
-from controller.wording import Times
+from controller.operators.wording import Times
 
 NOON = 1_700_000_000_000
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

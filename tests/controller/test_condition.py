@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from controller.records.cadence import NEW_STILL_MS, Cadence
-from controller.status.stream_status import status_of
+from controller.operators.stream_status import status_of
+from controller.streams.cadence import NEW_STILL_MS, Cadence
 from strandline.wire.status import KeyStatus, State, StreamStatus
 from tests.served import NOON, InProcess, ManualClock
 

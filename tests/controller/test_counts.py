@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.records.standing import standing_of
+from controller.streams.standing import standing_of
 from tests.operations.scraping import scrape
 from tests.storage.loads import load_stream
 

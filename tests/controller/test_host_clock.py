@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.birth import start_controller
+from controller.lifecycle import start_controller
 from strandline.core.note import Note
 from strandline.core.writer import WriterState
 from tests.served import NOON, InProcess, ManualClock

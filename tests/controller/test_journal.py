@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controller.records.cadence import NEW_STILL_MS
-from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES
-from controller.status.journal_reads import JOURNAL_SEARCH_ROWS
+from controller.commit.journal import JOURNAL_REFUSALS_BURST_ENTRIES
+from controller.operators.journal_reads import JOURNAL_SEARCH_ROWS
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_ENTRIES
+from controller.streams.cadence import NEW_STILL_MS
 from strandline.access import Grant, Role
 
 pytestmark = pytest.mark.usefixtures("store_url")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.birth import start_controller
-from controller.controller import Controller
+from controller.lifecycle import Controller, start_controller
 from controller.streams.loading import LOADED_TOGETHER
 from strandline.core.note import Note
 from strandline.errors import UnknownStream

@@ -12,10 +12,10 @@ from unittest import mock
 
 import pytest
 
-from controller.birth import start_controller
 from controller.commit.store import Store
 from controller.http.bodies import SealBody
 from controller.http.routes.streams import seal
+from controller.lifecycle import start_controller
 from controller.storage.database import open_database
 from controller.storage.news import Found
 from controller.storage.subjects import Kind, Subject

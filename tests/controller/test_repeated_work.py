@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 from sqlalchemy import Connection, insert, update
 
-from controller.birth import start_controller
+from controller.lifecycle import start_controller
 from controller.storage import schema
 from controller.storage.heads import DUE_STREAMS, Service, head_values, new_head
 from controller.storage.presence import Presence

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from controller.clock import Clock
-from controller.records.cadence import NEW_STILL_MS
-from controller.status.memo import MEMO_MS, Memo
+from controller.operators.memo import MEMO_MS, Memo
 from controller.storage.journal import StoredEntry
+from controller.streams.cadence import NEW_STILL_MS
 from tests.operations.scraping import scrape
 from tests.served import NOON, InProcess, ManualClock
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.dashboard.fields import read_positions, read_start
-from controller.wording import duration_text, read_duration
+from controller.operators.wording import duration_text, read_duration
 from strandline.wire.groups import FromHead, FromPositions, FromTime
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controller.cli import main
-from controller.wording import NOTHING, Times, behind
+from controller.operators.wording import NOTHING, Times, behind
 from tests.dashboard.conftest import Served
 from tests.served import NOON, ManualClock
 

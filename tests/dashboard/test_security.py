@@ -12,7 +12,7 @@ import httpx
 import pytest
 from msgspec import structs
 
-from controller.status.overview import GroupsFound
+from controller.operators.overview import GroupsFound
 from controller.storage.tokens import open_tokens, revoke_token
 from strandline.access import Grant, Role
 from tests.dashboard.conftest import ORIGIN, PART, Keys, Served

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.demo.comparison import BATCH_MS, assess, compare
-from strandline.demo.world import WINDOW_MS, DemoSettings
+from strandline_demo.comparison import BATCH_MS, assess, compare
+from strandline_demo.world import WINDOW_MS, DemoSettings
 
 W, B = WINDOW_MS, BATCH_MS
 logs = st.lists(st.tuples(st.integers(0, 10 * W - 1), st.integers(0, 20 * B)), min_size=1, max_size=40)

@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.demo.outcome import QueryOutcome, compare
-from strandline.demo.picture import draw
-from strandline.demo.world import WINDOW_MS, DemoSettings
+from strandline_demo.outcome import QueryOutcome, compare
+from strandline_demo.picture import draw
+from strandline_demo.world import WINDOW_MS, DemoSettings
 
 W = WINDOW_MS
 

@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from controller.terminal import Failure
-from strandline.demo.plain_run import PlainRun
-from strandline.demo.processes import Processes
-from strandline.demo.world import WINDOW_MS, DemoSettings
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
+from strandline_demo.plain_run import PlainRun
+from strandline_demo.processes import Processes
+from strandline_demo.world import WINDOW_MS, DemoSettings
 from tests.demo.running import Start, read_until
 
 SHORT = ("--duration", "12", "--outage", "6", "--delay", "1", "--rate", "50")

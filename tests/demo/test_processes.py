@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from controller.terminal import Failure
-from strandline.demo.processes import Processes
+from strandline_demo.processes import Processes
 
 # It does not end when it is asked to. Its child may be in a group of its own. Both hold the file `held`.
 STUBBORN = """
@@ -24,7 +24,7 @@ time.sleep(600)
 """
 APART = """
 import os, sys, tempfile
-from strandline.demo.processes import send
+from strandline_demo.processes import send
 print("hello", sys.argv[1], os.getsid(0) == os.getpid(), sys.stdin.read() == "", "STRANDLINE_PORT" in os.environ)
 print("leaves what it leaves in", tempfile.gettempdir())
 send("news", text="all is well")
@@ -32,7 +32,7 @@ send("news", text="all is well")
 PARENT = """
 import sys
 from pathlib import Path
-from strandline.demo.processes import Processes
+from strandline_demo.processes import Processes
 with Processes(Path(sys.argv[1])) as processes:
     processes.start("lasting", "part")
     print(processes.receive(120)["text"], flush=True)

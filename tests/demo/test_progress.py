@@ -4,8 +4,8 @@ import pytest
 
 from strandline.client.http import Connection, HttpTransport
 from strandline.client.retry import Patience
-from strandline.demo.run import holder
 from strandline.testing import Fault, Faults, FaultyTransport
+from strandline_demo.run import holder
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from strandline.demo.outcome import ROWS
+from strandline_demo.outcome import ROWS
 from tests.demo.running import Start, read_until
 from tests.spark_python import ready_spark_python
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strandline.demo.world import WRITERS, DemoSettings, Happening, happenings, steps
+from strandline_demo.world import WRITERS, DemoSettings, Happening, happenings, steps
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.commit.health import STORE_LOG_MS, StoreHealth
-from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES
-from controller.records.log_lines import (
+from controller.commit.journal import JOURNAL_REFUSALS_BURST_ENTRIES
+from controller.operator_log import REQUEST_ID, log_event
+from controller.operators.log_lines import (
     FORMATS,
     LOG_BURST_LINES,
     LOG_LINES,
@@ -28,7 +29,6 @@ from controller.records.log_lines import (
     fields_of,
     log_lines,
 )
-from controller.records.operator_log import REQUEST_ID, log_event
 from controller.storage.diagnosis import Cause, StoreSilent
 from tests.operations.scraping import STREAM, scrape
 from tests.served import NOON, ROOT, InProcess, OwnProcess, run_command

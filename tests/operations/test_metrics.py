@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.records.counts import OTHER, Distribution, HeldTime
-from controller.status.metric_families import FAMILIES, MetricKind
-from controller.status.metrics import METRICS_KEYS_OF_STREAM
+from controller.commit.health import Distribution
+from controller.operators.metric_families import FAMILIES, MetricKind
+from controller.operators.metrics import METRICS_KEYS_OF_STREAM
+from controller.streams.counts import OTHER, HeldTime
 from tests.operations.scraping import STREAM, Scrape, scrape
 from tests.served import NOON, InProcess, ManualClock
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.records.counts import METRICS_HOLDERS
+from controller.operators.metric_families import FAMILIES
+from controller.operators.metrics import METRICS_GROUPS, METRICS_KEYS_OF_STREAM
 from controller.settings import METRICS_KEYS
-from controller.status.metric_families import FAMILIES
-from controller.status.metrics import METRICS_GROUPS, METRICS_KEYS_OF_STREAM
+from controller.streams.counts import METRICS_HOLDERS
 from tests.operations.scraping import Scrape
 
 pytestmark = pytest.mark.full

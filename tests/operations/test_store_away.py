@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from controller.records.cadence import STILL_LEAST_MS
+from controller.streams.cadence import STILL_LEAST_MS
 from tests.operations.scraping import read
 from tests.served import OwnProcess, run_command
 

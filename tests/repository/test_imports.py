@@ -78,7 +78,7 @@ def core(product_files: list[Path], root: Path) -> dict[str, set[str]]:
         name: set(imported(ast.parse(file.read_text())))
         for file in product_files
         if (name := module_name(file, root)).split(".")[0] == "strandline"
-        and not name.startswith(("strandline.demo", "strandline.logs", "strandline.testing"))
+        and not name.startswith(("strandline_demo", "strandline.logs", "strandline.testing"))
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 from controller.cli import COMMANDS
 from controller.http.bodies import GroupBody
 from controller.http.routes import ROUTES
-from controller.status.metric_families import FAMILIES
+from controller.operators.metric_families import FAMILIES
 from spark_integration.options import OPTIONS
 from strandline.core.config import StreamConfig
 from strandline.wire.problems import BY_CODE

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 from controller.groups.loaded_group import LoadedGroup
-from controller.records.standing import standing_text
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, load_group
 from controller.storage.heads import Head, compare
@@ -21,6 +20,7 @@ from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
 from controller.storage.tokens import changed_tokens, list_tokens
 from controller.streams.loaded_stream import LoadedStream
+from controller.streams.standing import standing_text
 from controller.tokens import Tokens
 from strandline.core.mark import Mark
 from strandline.core.served_time import SERVED_GAP_MS, Unserved

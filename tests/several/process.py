@@ -11,8 +11,8 @@ from typing import Any
 from controller.clock import Clock, StoreClock, StoreTime
 from controller.commit.freshness import Freshness
 from controller.commit.loop import CommitLoop
-from controller.controller import AWAITED_MS, DUE_CHECK_MS, HEARTBEAT_MS, TOKENS_REFRESH_MS
 from controller.groups.service import Groups
+from controller.lifecycle import AWAITED_MS, DUE_CHECK_MS, HEARTBEAT_MS, TOKENS_REFRESH_MS
 from controller.storage.heads import Service
 from controller.storage.presence import Presence
 from controller.storage.subjects import Kind, Subject

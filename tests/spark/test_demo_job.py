@@ -8,9 +8,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from strandline.demo.job import STARTS, TOO_SLOW, Count, read
-from strandline.demo.world import WINDOW_MS
 from strandline.logs import Event
+from strandline_demo.job import STARTS, TOO_SLOW, Count, read
+from strandline_demo.world import WINDOW_MS
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 

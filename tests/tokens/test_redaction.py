@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.records.log_lines import FORMATS
+from controller.operators.log_lines import FORMATS
 from controller.storage.database import open_database
 from controller.storage.kinds import parse_url
 from controller.storage.refusals import BadDatabaseUrl, StoreRefused, shown

@@ -14,10 +14,10 @@ import pytest
 
 from controller.clock import Clock
 from controller.commit.store import Store
-from controller.records.cadence import NEW_STILL_MS
-from controller.status.denied_calls import DENIALS_BURST_LINES, DENIALS_REFILL_MS
+from controller.operators.denied_calls import DENIALS_BURST_LINES, DENIALS_REFILL_MS
 from controller.storage.database import open_database
 from controller.storage.tokens import list_tokens, open_tokens
+from controller.streams.cadence import NEW_STILL_MS
 from controller.tokens import Tokens
 from strandline.access import Grant, Role
 from strandline.errors import StoreUnavailable, StoreUndecided

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from controller.status.metric_families import FAMILIES, MetricFamily
+from controller.operators.metric_families import FAMILIES, MetricFamily
 from tools.reference.text import code, items, page
 
 ALERTS = Path(__file__).resolve().parents[2] / "controller" / "operations" / "alerts.yml"

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final
 
+from controller.operators.wording import visible
 from controller.terminal import remark
-from controller.wording import visible
 
 LINE_CHARACTERS: Final = 1_000
 LINES: Final = 100  # in a minute

@@ -32,7 +32,7 @@ from controller.cli.relay.measures import RelayMeasures
 from controller.cli.relay.owed import Book, Due, Owed, Whose, in_turn
 from controller.cli.relay.records import Leaving, NotANote, read_record
 from controller.cli.relay.topic import NotesTopic, Record
-from controller.wording import span
+from controller.operators.wording import span
 from strandline.client import calls
 from strandline.client.calls import Call
 from strandline.core.changes import Registered

@@ -7,8 +7,8 @@ from typing import Final
 
 from controller.dashboard.pages.page import Page, View
 from controller.dashboard.tables import Button, Cell, Column, Table
+from controller.operators.wording import NOTHING, Times, controller_state, moment
 from controller.storage.tokens import StoredToken
-from controller.wording import NOTHING, Times, controller_state, moment
 from strandline.access import Role
 from strandline.wire.controllers import ControllerReply, ControllerState
 

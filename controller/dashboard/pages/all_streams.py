@@ -12,9 +12,9 @@ from controller.dashboard.pages.page import Page, View, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import state_of, stream_link
-from controller.status.journal_reads import JOURNAL_WORDS
+from controller.operators.journal_reads import JOURNAL_WORDS
+from controller.operators.wording import behind, moment, span
 from controller.storage.journal import Wanted
-from controller.wording import behind, moment, span
 from strandline.access import EVERYTHING
 from strandline.wire.journal import TOPICS as ALL_TOPICS
 from strandline.wire.status import StreamStatus

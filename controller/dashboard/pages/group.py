@@ -22,9 +22,10 @@ from controller.dashboard.words import (
     stream_link,
     writer_link,
 )
-from controller.status.group_members import ReaderStatus
-from controller.wording import NOTHING, Times, is_epoch, moment, named, span, yes
+from controller.operators.group_members import ReaderStatus
+from controller.operators.wording import NOTHING, Times, moment, named, span, yes
 from strandline.core.order import SegmentRef
+from strandline.core.time_units import is_epoch
 from strandline.errors import Refused
 from strandline.wire.groups import GROUP_SETTINGS, GroupSettings, GroupWindow, KeyWindow, StreamWindow
 from strandline.wire.status import GroupStatus, StreamStatus

@@ -23,8 +23,9 @@ from controller.dashboard.words import (
     writer_link,
     writers_word,
 )
-from controller.status.overview import GroupsFound
-from controller.wording import NOTHING, Times, behind, holding, how_many_serve, is_epoch, refused, span
+from controller.operators.overview import GroupsFound
+from controller.operators.wording import NOTHING, Times, behind, holding, how_many_serve, refused, span
+from strandline.core.time_units import is_epoch
 from strandline.errors import StreamLoading
 from strandline.wire.status import GroupStatus, State, StreamStatus
 

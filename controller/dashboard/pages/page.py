@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from fastapi import FastAPI
 
-from controller.controller import Controller
 from controller.dashboard.history import History
 from controller.dashboard.tables import Address, Cell, Column, Table
 from controller.dashboard.visitors import Visitor
 from controller.dashboard.words import Word, group_link, group_state, stream_link
-from controller.status.overview import GroupsFound
-from controller.status.status_reader import StatusReader
-from controller.status.unread_text import why_unread
+from controller.lifecycle import Controller
+from controller.operators.overview import GroupsFound
+from controller.operators.status_reader import StatusReader
+from controller.operators.unread_text import why_unread
 from strandline.errors import StreamLoading
 from strandline.wire.status import GroupStatus
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from controller.commit.journal import INCOMPLETE
 from controller.dashboard.charts import Chart, Point, lag_chart, sawtooth, time_chart
 from controller.dashboard.journal import incomplete_table, journal_table
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
@@ -30,12 +31,12 @@ from controller.dashboard.words import (
     writer_word,
     writers_word,
 )
-from controller.records.journal import INCOMPLETE
-from controller.status.condition_text import ahead_text
-from controller.status.stream_status import StreamDetails, WriterStatus
-from controller.wording import NOTHING, Times, behind, holding, is_epoch, moment, offsets, span
+from controller.operators.condition_text import ahead_text
+from controller.operators.stream_status import StreamDetails, WriterStatus
+from controller.operators.wording import NOTHING, Times, behind, holding, moment, offsets, span
 from strandline.core.rest import CALLING
 from strandline.core.segment import Segment
+from strandline.core.time_units import is_epoch
 from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 

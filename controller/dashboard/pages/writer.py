@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from controller.commit.journal import REFUSALS, REGISTRATIONS
 from controller.dashboard.journal import journal_table
 from controller.dashboard.limits import JOURNAL_READ, NOTES_SHOWN
 from controller.dashboard.pages.page import Page, Tile, View, word_cell
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import far_ahead, key_label, silence, stream_link, writer_word
-from controller.records.journal import REFUSALS, REGISTRATIONS
-from controller.status.writer_status import WriterDetails, WriterKey, WriterNote
-from controller.wording import NOTHING, Times, lag, moment, offsets, span
+from controller.operators.wording import NOTHING, Times, lag, moment, offsets, span
+from controller.operators.writer_status import WriterDetails, WriterKey, WriterNote
 from strandline.wire.status import KeyStatus
 
 

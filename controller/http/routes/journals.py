@@ -12,7 +12,7 @@ from pydantic import WithJsonSchema
 from controller.http.callers import Calling, Over, permit
 from controller.http.dependencies import DEFAULT_LIMIT, Limit, Seq, Served
 from controller.http.shapes import shaped_router
-from controller.status.journal_reads import JOURNAL_SEARCH_CHARACTERS, JOURNAL_WORDS, JournalSlice
+from controller.operators.journal_reads import JOURNAL_SEARCH_CHARACTERS, JOURNAL_WORDS, JournalSlice
 from controller.storage.journal import EntryPlace, StoredEntry, Wanted
 from strandline.access import EVERYTHING, PATTERN, Role
 from strandline.errors import InvalidParameter

@@ -21,12 +21,12 @@ from typing import Annotated, Any, Final, assert_never
 from fastapi import Header, Response
 from starlette.types import Receive, Scope, Send
 
-from controller.controller import Controller
 from controller.http.callers import CallerName, permit
 from controller.http.dependencies import Key, Seq, Served
 from controller.http.request_bodies import until_left
 from controller.http.responses import EVENTS, event_of_end, to_json
 from controller.http.shapes import shaped_router
+from controller.lifecycle import Controller
 from controller.streams.mark_feed import FeedEvent, FeedOver, NewMarks, Resting, StillHere
 from strandline.access import Role
 from strandline.core.mark import Mark

@@ -7,13 +7,13 @@ from typing import Annotated, Final
 from fastapi import Query, Request, Response
 from msgspec import UNSET
 
-from controller.controller import Controller
 from controller.http.bodies import EvaluateBody, WindowBody
 from controller.http.callers import permit
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Seen, Served
 from controller.http.responses import answer, around, mark_or_null
 from controller.http.shapes import STREAM, JsonBody, sent, shaped_router, taking
 from controller.http.versions import SEEN_HEADER, VERSIONED, catch_up, seen_by, versioned
+from controller.lifecycle import Controller
 from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidNote

@@ -9,12 +9,12 @@ from typing import Annotated
 
 from fastapi import Query
 
-from controller.controller import Controller
 from controller.http.callers import Calling, Over, permit
 from controller.http.dependencies import DEFAULT_LIMIT, After, Limit, QueryName, Served, names_page
 from controller.http.shapes import shaped_router
-from controller.status.overview import GroupsFound, StreamsFound, Summary, summarize
-from controller.status.stream_status import by_trouble
+from controller.lifecycle import Controller
+from controller.operators.overview import GroupsFound, StreamsFound, Summary, summarize
+from controller.operators.stream_status import by_trouble
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import InvalidParameter, StoreUnavailable, UnknownStream
 from strandline.names import check_name

@@ -9,6 +9,7 @@ import msgspec
 from fastapi import Response
 from msgspec import UNSET
 
+from controller.commit.journal import JOURNAL_NAMES, AdminAction, few
 from controller.commit.store import after_commit
 from controller.http.bodies import (
     ScaleBody,
@@ -31,7 +32,6 @@ from controller.http.dependencies import (
     names_page,
 )
 from controller.http.shapes import sent, shaped_router
-from controller.records.journal import JOURNAL_NAMES, AdminAction, few
 from controller.streams.loaded_stream import LoadedStream
 from strandline.access import Role
 from strandline.core.config import TimeDomain

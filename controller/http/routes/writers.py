@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from controller.commit.journal import AdminAction
 from controller.http.bodies import RegisterBody
 from controller.http.callers import CallerName, permit
 from controller.http.dependencies import DEFAULT_LIMIT, After, Epoch, Limit, Served
 from controller.http.shapes import sent, shaped_router
-from controller.records.journal import AdminAction
-from controller.records.operator_log import log_event
+from controller.operator_log import log_event
 from controller.streams.reads import PAGE_OFFSETS
 from strandline.access import Role
 from strandline.core.stream import Stream

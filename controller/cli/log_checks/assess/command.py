@@ -24,8 +24,8 @@ from controller.cli.log_checks.event_sources import (
 from controller.cli.named_log import NamedLog
 from controller.cli.options import duration, option
 from controller.cli.screen import Output, listing, prints
+from controller.operators.wording import NOTHING, Times, duration_text, span
 from controller.terminal import Failure, progress
-from controller.wording import NOTHING, Times, duration_text, span
 from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 

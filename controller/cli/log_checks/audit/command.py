@@ -25,8 +25,8 @@ from controller.cli.options import (
     stream_argument,
 )
 from controller.cli.screen import Output, listing, prints
+from controller.operators.wording import NOTHING, Times, key_name, named, offsets, span
 from controller.terminal import Failure
-from controller.wording import NOTHING, Times, key_name, named, offsets, span
 from strandline.client import calls
 from strandline.core.config import TimeDomain
 from strandline.core.segment import SegmentGraph

@@ -1,0 +1,162 @@
+"""The journal of a stream or reader group: what happened, written with the commit that made it so.
+
+Nothing here waits or reads: entries collect in memory, and the next commit numbers and writes them. The store keeps the
+newest of each topic: the journal never grows, and a broken client cannot push out what an administrator did. Entries
+that come too fast are only counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from controller.operator_log import RateLimit, log_event, request_id
+from controller.storage.journal import JournalTable, StoredEntry
+from controller.storage.save import Commit
+from strandline.errors import Refused, StrandlineError
+from strandline.wire.problems import to_problem
+
+JOURNAL_REFILL_MS: Final = 1_000  # between two entries of a topic that come after a burst; those left out are counted
+JOURNAL_NAMES: Final = 16  # names in one entry
+
+JOURNAL_BURST_ENTRIES: Final = 200  # of a topic at once; then one for each JOURNAL_REFILL_MS
+JOURNAL_REFUSALS_BURST_ENTRIES: Final = 20  # the same for refusals of one code
+JOURNAL_REFUSALS_REFILL_MS: Final = 60_000  # after the burst, between two refusals
+
+REFUSALS = "refusal"
+STATES = "state"
+HELD = "held"
+HOLDING = "holding"  # a span that is not over
+INCOMPLETE = "incomplete"
+AHEAD = "ahead"
+PAUSES = "pause"
+ACTIONS = "action"
+REGISTRATIONS = "registration"
+
+
+# An entry, and the id of the request that caused it.
+WrittenEntry: TypeAlias = tuple[StoredEntry, str | None]
+LOGGED_STATES: Final = ("timed_out", "behind")  # the other states follow from calls, which are logged themselves
+
+
+@dataclass(frozen=True, slots=True)
+class AdminAction:
+    """An administrator's action. `by` is the name of the token that was used, None without tokens."""
+
+    kind: str
+    by: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Journal:
+    """The entries of one stream or group that are not written yet. `written` is the seq of the newest one in the
+    store."""
+
+    __slots__ = ("_paces", "_table", "_unwritten", "written")
+
+    def __init__(self, table: JournalTable, written: int = 0) -> None:
+        self._table = table
+        self.written = written
+        self._paces: dict[str, RateLimit] = {}
+        self._unwritten: list[WrittenEntry] = []  # their seqs count from 1
+
+    @property
+    def omitted(self) -> dict[str, int]:
+        """How many entries were left out since the last one that was not, by topic; for refusals, by code."""
+        return {name: pace.omitted for name, pace in sorted(self._paces.items()) if pace.omitted}
+
+    @property
+    def last_seq(self) -> int:
+        """The seq of the newest entry, which may not be durable yet."""
+        return self.written + len(self._unwritten)
+
+    def act(self, act: AdminAction, now: int) -> None:
+        """Adds an administrator's action."""
+        self.tell(ACTIONS, act.kind, now, dict(act.details), by=act.by)
+
+    def refuse(self, error: StrandlineError, now: int, *, by: str | None = None, **more: Any) -> bool:
+        """Adds a refused call; False if there were too many. `by` is the name of the caller's token."""
+        omitted = self._allow(error.code, now, JOURNAL_REFUSALS_BURST_ENTRIES, JOURNAL_REFUSALS_REFILL_MS)
+        if omitted is None:
+            return False
+        problem = to_problem(error)
+        details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
+        self._add(REFUSALS, "refused", now, {**more, **details}, by, omitted)
+        return True
+
+    def tell(self, topic: str, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
+        """Adds an entry; False if there were too many of its topic."""
+        omitted = self._allow(topic, at, JOURNAL_BURST_ENTRIES, JOURNAL_REFILL_MS)
+        if omitted is None:
+            return False
+        self._add(topic, kind, at, details, by, omitted)
+        return True
+
+    def _allow(self, pace: str, at: int, burst: int, refill_ms: int) -> int | None:
+        """How many entries were left out before this one; None if this one is left out too."""
+        return self._paces.setdefault(pace, RateLimit(burst, refill_ms)).allow(at)
+
+    def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
+        if omitted:
+            details = {**details, "omitted": omitted}
+        seq = len(self._unwritten) + 1
+        self._unwritten.append((StoredEntry(seq, at, topic, kind, by, details), request_id()))
+
+    def __bool__(self) -> bool:
+        """Whether there are entries that are not written yet."""
+        return bool(self._unwritten)
+
+    def write(self, name: str, commit: Commit) -> list[WrittenEntry]:
+        """Adds the entries to a commit; returns them, to be logged once they are durable."""
+        if not self._unwritten:
+            return []
+        written = [(replace(entry, seq=self.written + entry.seq), cause) for entry, cause in self._unwritten]
+        self._unwritten, self.written = [], self.last_seq
+        for entry, _ in written:
+            commit.add_row(self._table.table, self._table.values(name, entry))
+        for topic in {entry.topic for entry, _ in written}:
+            commit.shorten(self._table, name, topic)
+        return written
+
+
+def few(offsets: Mapping[str, int]) -> dict[str, int]:
+    """The first of these offsets by name, as many as an entry has room for."""
+    return dict(islice(sorted(offsets.items()), JOURNAL_NAMES))
+
+
+def record_refused(
+    what: str, name: str, journal: Journal, error: Refused, now: int, *, by: str | None, **more: Any
+) -> bool:
+    """Journals and logs a refused call of a stream or group; False if there were too many. The metrics count all."""
+    if not journal.refuse(error, now, by=by, **more):
+        return False
+    problem = to_problem(error)
+    details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
+    log_event("refused", logging.WARNING, **{what: name, **more, **details})
+    return True
+
+
+def log_entries(what: str, name: str, written: list[WrittenEntry]) -> None:
+    """Logs entries that are durable; `what` is "stream" or "group"."""
+    for entry, caused_by in written:
+        level, event = logging.INFO, f"{what}_{entry.kind}"
+        match entry.topic:
+            case "refusal" | "registration":
+                continue  # logged when it happened, whether or not the entry became durable
+            case "holding" | "pause":
+                continue  # a holder is logged as `time_held`, whether or not anybody notes
+            case "state" if what == "stream":
+                before, after = entry.details["before"], entry.details["after"]
+                if before not in LOGGED_STATES and after not in LOGGED_STATES:
+                    continue
+                level, event = (logging.WARNING if after in LOGGED_STATES else logging.INFO), f"writer_{after}"
+            case "held":
+                event = "time_released"
+            case "incomplete":
+                level, event = logging.WARNING, f"marks_{entry.kind}"
+            case "ahead":
+                level, event = (logging.WARNING if entry.kind == "ahead" else logging.INFO), f"writer_{entry.kind}"
+        log_event(event, level, **{what: name, **entry.details, "by": entry.by, "request_id": caused_by})

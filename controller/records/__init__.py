@@ -1,1 +1,0 @@
-"""Records events as they happen: counts, the journal, log lines."""
