@@ -1,7 +1,8 @@
-"""Removes secrets from texts: tokens, and the passwords of database addresses."""
+"""Texts that others see: without secrets (tokens, the passwords of database addresses), and on one line."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -29,3 +30,10 @@ def redact(text: str) -> str:
     """The text with every secret replaced by "…"; the words before it stay."""
     text = _DATABASE.sub(lambda found: _PARAMETER.sub(rf"\1{HIDDEN}", found[0]), text)
     return _SECRET.sub(lambda found: (found[found.lastgroup] if found.lastgroup else "") + HIDDEN, text)
+
+
+def visible(text: str) -> str:
+    """The text with JSON escapes for unprintable characters: else what others named could forge a line, or hide one."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)

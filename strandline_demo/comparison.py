@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment
+from reader_client.log_checks.assessment import Arrival, Assessed, Assessment
 from strandline_demo.outcome import EmittedWindows, Events, aligned, count_text, window_of
 from strandline_demo.world import WINDOW_MS, DemoSettings
 

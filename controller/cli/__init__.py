@@ -45,13 +45,6 @@ COMMANDS: Final = {
     "api": "Make any call of the HTTP API.",
     "completion": "Print a script that completes commands in a shell.",
 }
-# Commands whose modules nobody imports: they put parts together that know nothing of one another.
-TOOLS: Final = {
-    "relay": "controller.cli.relay.command",
-    "assess": "controller.cli.log_checks.assess.command",
-    "audit": "controller.cli.log_checks.audit.command",
-    "demo": "strandline_demo.command",
-}
 # What people type who know another tool.
 MEANT: Final = {
     "status": "'overview' shows all streams once, 'watch' follows them, 'streams NAME' describes one.",
@@ -107,7 +100,8 @@ def load(name: str) -> click.Command:
     """A command by its name."""
     if name in ROWS:
         return ROWS[name].command(name)
-    command: click.Command = import_module(TOOLS.get(name, f"controller.cli.{name}")).command
+    module = "strandline_demo.command" if name == "demo" else f"controller.cli.{name}"
+    command: click.Command = import_module(module).command
     return command
 
 

@@ -80,16 +80,16 @@ class ControllerClient:
     """A connection that commands ask."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self.controller = connection.controller
 
     def run(self, call: Call[Value]) -> Value:
         """Makes a call; raises its errors."""
-        return self._connection.run(call)
+        return self.connection.run(call)
 
     def ask(self, call: Call[Value]) -> Answered[Value]:
         """Makes a call; returns its whole answer."""
-        return self._connection.run(answered(call))
+        return self.connection.run(answered(call))
 
     def until_answered(self, ask: Callable[[], Value]) -> Value:
         """What `ask` gives, however long the controller is away: for a command that goes on with what it has shown."""

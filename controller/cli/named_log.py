@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from controller.cli.options import kafka_settings_option, needs, option, settings_file
+from reader_client.log_checks.event_sources import UNITS
 from strandline.logs.places import SERVERS, KafkaTopic, Place, place_at
 
 
@@ -54,3 +55,12 @@ def names_log(command: Callable[..., int | None]) -> Callable[..., int | None]:
         return command(*given, log=NamedLog(path, servers, topic, settings), **options)
 
     return run
+
+
+def reads_log(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Adds the options that name a log, and the field and unit of its events' times."""
+    field = option(
+        "--field", metavar="NAME", help="the field with an event's time, in JSON values, or . for the whole value"
+    )
+    unit = option("--unit", type=click.Choice(list(UNITS)), show_default="ms", help="of times that are numbers")
+    return names_log(field(unit(command)))

@@ -16,8 +16,7 @@ from logging.handlers import QueueHandler, QueueListener
 from typing import Any, Final, TextIO
 
 from controller.operator_log import LOGGER, RateLimit, request_id
-from controller.operators.wording import visible
-from strandline.redaction import redact
+from strandline.redaction import redact, visible
 
 LOG_LINES: Final = 10_000  # waiting to be written; further lines are left out, and counted
 LOG_REFILL_LINES_PER_S: Final = 20  # of one event, after a burst; lines that are left out are counted

@@ -257,10 +257,3 @@ def indented(value: Any) -> str:
 def compact(value: Any) -> str:
     """JSON on one line."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def visible(text: str) -> str:
-    """The text with JSON escapes for unprintable characters: else what others named could forge a line, or hide one."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment, skewed
+from reader_client.log_checks.assessment import Arrival, Assessed, Assessment, skewed
 
 DELAYS = (0, 5, 50)
 

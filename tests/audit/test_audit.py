@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.log_checks.audit.promises import (
+from reader_client.log_checks.promises import (
     LateEvent,
     LeftOut,
     NotedWriter,

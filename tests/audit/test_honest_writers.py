@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.log_checks.audit.promises import LeftOut, SegmentAudit
+from reader_client.log_checks.promises import LeftOut, SegmentAudit
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark

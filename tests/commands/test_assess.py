@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from controller.cli import main
-from controller.cli.log_checks.event_sources import EventFields
+from reader_client.log_checks.event_sources import EventFields
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 

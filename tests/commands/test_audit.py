@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from controller.cli.client import ControllerClient
-from controller.cli.log_checks.audit.run import AuditedStream, AuditRun
-from controller.cli.log_checks.event_sources import EventFields
+from reader_client.log_checks.audit import AuditedStream, AuditRun
+from reader_client.log_checks.event_sources import EventFields
 from strandline.client.calls import describe
 from strandline.client.http import Connection
 from strandline.core.segment import NewSegment
@@ -202,7 +202,7 @@ def test_a_stopped_audit_and_the_one_that_goes_on_name_all_late_events_once(orde
 
         def run(log: SqliteFile, state: str) -> AuditRun:
             fields, file = EventFields("at", writer="till"), tmp_path / state
-            audit = AuditRun(client, stream, log, fields, log_name="orders.log", most=9, state=file, begin={})
+            audit = AuditRun(connection, stream, log, fields, log_name="orders.log", most=9, state=file, begin={})
             audit.run()
             return audit
 

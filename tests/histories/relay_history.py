@@ -29,11 +29,6 @@ from typing import Any, Final, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from controller.cli.client import ControllerClient
-from controller.cli.relay.lines import Lines
-from controller.cli.relay.loop import Relay
-from controller.cli.relay.measures import RelayMeasures
-from controller.cli.relay.topic import NotesTopic
 from strandline.client import calls
 from strandline.client.http import Connection
 from strandline.client.retry import Patience
@@ -46,6 +41,10 @@ from strandline.logs.kafka_topic import Topic
 from strandline.testing import InProcessController
 from strandline.testing.faults import Fault
 from tests.histories.history import Faulty, Untrue
+from writer_client.relay.lines import Lines
+from writer_client.relay.loop import Relay
+from writer_client.relay.measures import RelayMeasures
+from writer_client.relay.topic import NotesTopic
 
 NAMES: Final = ("w1", "w2")
 KEYS: Final = ("", "b")
@@ -289,18 +288,18 @@ class ModelKafka:
         self.group.owners.clear()
 
 
-class SteppedClient(ControllerClient):
+class SteppedConnection:
     """Calls that wait for their step, and may not arrive, or not be answered."""
 
     def __init__(self, connection: Connection, network: Faulty, random: Random, gate: Gate) -> None:
-        super().__init__(connection)
+        self.connection = connection
         self.network, self.random, self.gate = network, random, gate
 
     def run(self, call: Any) -> Any:
         self.gate.wait(f"call {call.__name__}")
         self.network.entry = self.random.choices((None, Fault.ANSWER_LOST, Fault.CONTROLLER_AWAY), (90, 7, 3))[0]
         self.network.once = self.random.random() < 0.5
-        return super().run(call)
+        return self.connection.run(call)
 
 
 @dataclass(frozen=True)
@@ -503,7 +502,7 @@ class RelayHistory:
         topic, member = self.kafka.join(gate)
         network = Faulty()
         connection = self.open.enter_context(self.controller.connection(network, patience=Patience(attempts=2)))
-        client = SteppedClient(connection, network, self.random, gate)
+        stepped = SteppedConnection(connection, network, self.random, gate)
 
         def ends(streams: Collection[str]) -> Mapping[str, Position | StrandlineError]:
             if streams:
@@ -514,7 +513,7 @@ class RelayHistory:
                 for stream, end in found.items()
             }
 
-        relay = Relay(client, NotesTopic(topic, member), ends, RelayMeasures(None), Lines(self.say))
+        relay = Relay(stepped, str, NotesTopic(topic, member), ends, RelayMeasures(None), Lines(self.say))
         relay._threads = ThreadPoolExecutor(1)
 
         def work() -> None:

@@ -14,13 +14,13 @@ from unittest.mock import patch
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from controller.cli.relay.topic import READS
 from strandline.errors import StrandlineError
 from strandline.logs import Position
 from strandline.logs.kafka_topic import NotedTopics, Topic
 from tests.histories.relay_history import PARTITIONS, Gate, run_with_relays
 from tests.kafka import Kafka
 from tools.jars import fetched
+from writer_client.relay.topic import READS
 
 HUNG_MS: Final = 1_000
 GIVEN_UP_S: Final = 30
@@ -139,7 +139,7 @@ def run_with_relays_over_kafka(seeds: range, folder: Path, trace: Callable[[str]
     """Runs histories of relays over a broker."""
     kafka = Kafka(fetched("kafka"), 1, group_min_session_timeout_ms=str(HUNG_MS))
     try:
-        with patch("controller.cli.relay.topic.TAKEN_WITHIN_S", 0.02):
+        with patch("writer_client.relay.topic.TAKEN_WITHIN_S", 0.02):
             for seed in seeds:
                 over = RealKafka(kafka)
                 run_with_relays(seed, folder / str(seed), trace, over)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from controller.cli.relay.loop import Relay
-from controller.cli.relay.owed import Book, Due, Whose
-from controller.cli.relay.records import Leaving
-from controller.cli.relay.topic import NotesTopic
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
 from tests.histories.history import Untrue
-from tests.histories.relay_history import ModelKafka, SteppedClient, run_with_relays
+from tests.histories.relay_history import ModelKafka, SteppedConnection, run_with_relays
+from writer_client.relay.loop import Relay
+from writer_client.relay.owed import Book, Due, Whose
+from writer_client.relay.records import Leaving
+from writer_client.relay.topic import NotesTopic
 
 Patch = pytest.MonkeyPatch
 FULL_SEEDS = 300
@@ -36,9 +36,9 @@ def test_every_complete_mark_is_true_whatever_befalls_relays(begin: int, tmp_pat
 
 
 def takes_for_noted(patch: Patch, error: type[StrandlineError]) -> None:
-    run = SteppedClient.run
+    run = SteppedConnection.run
 
-    def broken(self: SteppedClient, call: Any) -> Any:
+    def broken(self: SteppedConnection, call: Any) -> Any:
         found = run(self, call)
         if isinstance(found, tuple):
             return tuple(
@@ -46,7 +46,7 @@ def takes_for_noted(patch: Patch, error: type[StrandlineError]) -> None:
             )
         return found
 
-    patch.setattr(SteppedClient, "run", broken)
+    patch.setattr(SteppedConnection, "run", broken)
 
 
 def lets_a_writer_leave_whose_time_was_refused(patch: Patch) -> None:

@@ -14,12 +14,12 @@ import httpx
 import pytest
 
 from controller.cli import main
-from controller.cli.relay.records import read_record
 from strandline.logs import Event
 from strandline.logs.kafka import KafkaLog
 from tests.kafka import Kafka
 from tests.readme.pages import Block, Stranger, blocks_of
 from tests.served import ROOT, OwnProcess
+from writer_client.relay.records import read_record
 
 NOTES_PAGE = "docs/how-to/notes-through-kafka.md"
 TOPICS = {"strandline-notes": 2, "visits": 2, "orders": 1, "payments": 3, "clicks": 2, "web.clicks": 2}

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.relay.lines import LINES, Lines, shown
-from controller.cli.relay.loop import fitting
-from controller.cli.relay.owed import Book, Owed, Whose, in_turn
-from controller.cli.relay.records import Leaving, NotANote, Said, read_record
 from strandline.core.note import Note
 from strandline.limits import BODY_BYTES
 from strandline.wire.streams import note_body
+from writer_client.relay.lines import LINES, Lines, shown
+from writer_client.relay.loop import fitting
+from writer_client.relay.owed import Book, Owed, Whose, in_turn
+from writer_client.relay.records import Leaving, NotANote, Said, read_record
 
 TILL = {"stream": "orders", "writer": "till-7"}
 

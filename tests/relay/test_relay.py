@@ -14,7 +14,6 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from controller.cli.relay.topic import NotesTopic
 from strandline.client import calls
 from strandline.client.http import Connection
 from strandline.logs.kafka_topic import Topic
@@ -22,6 +21,7 @@ from tests.commands.conftest import STRANDLINE, environment
 from tests.kafka import Kafka
 from tests.ports import free_ports
 from tests.served import AT_ONCE, ROOT, OwnProcess, served
+from writer_client.relay.topic import NotesTopic
 
 pytestmark = pytest.mark.full
 PATIENCE_S = 60

@@ -14,10 +14,7 @@ from click import IntRange
 
 from controller.cli import INTERRUPTED_STATUS
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.log_checks.audit.promises import AuditCounts, LateCounts, LateEvent, NotedWriter, could_have_written
-from controller.cli.log_checks.audit.run import AUDIT_WRITERS, AuditedStream, AuditRun
-from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, EventFields, reads_log
-from controller.cli.named_log import NamedLog
+from controller.cli.named_log import NamedLog, reads_log
 from controller.cli.options import (
     key_option,
     option,
@@ -26,7 +23,10 @@ from controller.cli.options import (
 )
 from controller.cli.screen import Output, listing, prints
 from controller.operators.wording import NOTHING, Times, key_name, named, offsets, span
-from controller.terminal import Failure
+from controller.terminal import Failure, progress
+from reader_client.log_checks.audit import AUDIT_WRITERS, AuditedStream, AuditRun
+from reader_client.log_checks.event_sources import ASSESS_ROWS_SHOWN, CheckFailed, EventFields
+from reader_client.log_checks.promises import AuditCounts, LateCounts, LateEvent, NotedWriter, could_have_written
 from strandline.client import calls
 from strandline.core.config import TimeDomain
 from strandline.core.segment import SegmentGraph
@@ -85,9 +85,14 @@ def command(
     audited = _stream(client, stream, key, timed=record_time or field is not None)
     place = log.place(stream)
     fields = EventFields(field, unit=unit or Unit.MILLISECONDS, writer=writer)
-    run = AuditRun(client, audited, place, fields, log_name=log.name(stream), most=most, state=state, begin=begin)
-    _check_segments(audited, str(place), run)
-    run.run()
+    name = log.name(stream)
+    try:
+        run = AuditRun(client.connection, audited, place, fields, log_name=name, most=most, state=state, begin=begin)
+        _check_segments(audited, str(place), run)
+        with progress(run.far):
+            run.run()
+    except CheckFailed as failed:
+        raise Failure(str(failed)) from None
     total, late = _total(run.counts), _named(client, audited, run)
     output.show(_json(audited, run, total, late), lambda: _lines(audited, run, total, late, state, output.times))
     if run.stopped:

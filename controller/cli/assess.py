@@ -12,20 +12,20 @@ import click
 from click import IntRange
 
 from controller.cli import INTERRUPTED_STATUS
-from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment, Losses, skewed
-from controller.cli.log_checks.event_sources import (
-    ASSESS_ROWS_SHOWN,
-    EventFields,
-    FileSource,
-    LogSource,
-    Source,
-    reads_log,
-)
-from controller.cli.named_log import NamedLog
+from controller.cli.named_log import NamedLog, reads_log
 from controller.cli.options import duration, option
 from controller.cli.screen import Output, listing, prints
 from controller.operators.wording import NOTHING, Times, duration_text, span
 from controller.terminal import Failure, progress
+from reader_client.log_checks.assessment import Arrival, Assessed, Assessment, Losses, skewed
+from reader_client.log_checks.event_sources import (
+    ASSESS_ROWS_SHOWN,
+    CheckFailed,
+    EventFields,
+    FileSource,
+    LogSource,
+    Source,
+)
 from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 
@@ -104,7 +104,7 @@ def command(
         else:
             source = LogSource(log.place(), fields, limit)
         found = _assess(source, partial(Assessment, delays, window_ms=window_ms, by_window=by_window), skew)
-    except StrandlineError as error:
+    except (StrandlineError, CheckFailed) as error:
         raise Failure(str(error)) from None
     looks = fields.looks_like(found.arrived.oldest, found.arrived.newest) if unit is None else None
     if looks is not None:

@@ -16,11 +16,10 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.cli.client import ControllerClient
-from controller.cli.log_checks.audit.promises import AuditCounts, LateCounts, LateEvent, LeftOut, SegmentAudit
-from controller.cli.log_checks.event_sources import EventFields, NoTime
-from controller.terminal import Failure, progress
+from reader_client.log_checks.event_sources import CheckFailed, EventFields, NoTime
+from reader_client.log_checks.promises import AuditCounts, LateCounts, LateEvent, LeftOut, SegmentAudit
 from strandline.client import calls
+from strandline.client.http import Connection
 from strandline.core.config import TimeDomain
 from strandline.core.time_index import IndexEntry
 from strandline.limits import PAGE_ENTRIES
@@ -71,7 +70,7 @@ class AuditRun:
 
     def __init__(
         self,
-        client: ControllerClient,
+        connection: Connection,
         stream: AuditedStream,
         log: Place,
         fields: EventFields,
@@ -83,9 +82,9 @@ class AuditRun:
     ) -> None:
         """Names at most so many late events. Begins where the file `state` says, if it is there, else at `begin`.
 
-        Raises Failure for a state of something else, and for a position that the log does not have.
+        Raises CheckFailed for a state of something else, and for a position that the log does not have.
         """
-        self._client = client
+        self._connection = connection
         self._stream = stream
         self._log = log
         self._fields = fields
@@ -127,12 +126,12 @@ class AuditRun:
     def run(self) -> None:
         """Reads to the end, or until Ctrl-C, and writes the state.
 
-        Raises Failure if the events have no time, or look to have one in another unit: the next audit is to begin where
-        this one did.
+        Raises CheckFailed if the events have no time, or look to have one in another unit: the next audit is to begin
+        where this one did.
         """
         self._save(keep=False)  # which may fail, and had better do so now
         try:
-            with progress(self._far), closing(self._log.open_reader()) as reader:
+            with closing(self._log.open_reader()) as reader:
                 for segment in self.ends:
                     self._segment(reader, segment)
                 readable = reader.end_offsets()
@@ -145,7 +144,7 @@ class AuditRun:
             self.stopped = True
         reason = self._not_judged()
         if reason is not None:
-            raise Failure(reason)
+            raise CheckFailed(reason)
         self._save()
 
     def _segment(self, reader: LogReader, segment: str) -> None:
@@ -191,7 +190,7 @@ class AuditRun:
             return None
         return f"the times of these events look like {unit.word}, and nothing was judged: use --unit {unit}"
 
-    def _far(self) -> str:
+    def far(self) -> str:
         """How far it is, for a terminal."""
         offsets = sum(self.ends.values()) - sum(self.starts.values())
         return f"read {self._read:,} events, of {offsets:,} offsets, {self._late:,} late; Ctrl-C shows what was read"
@@ -209,7 +208,7 @@ class AuditRun:
             created_at = None
         token = None
         while True:
-            page = self._client.run(
+            page = self._connection.run(
                 calls.time_index(
                     self._stream.name,
                     segment,
@@ -235,9 +234,9 @@ class AuditRun:
         limit = max(1, min(PAGE_ENTRIES, AUDIT_PAGE_OFFSETS // max(1, len(self._stream.described.segments))))
         while absent.reached is None or absent.reached < mark_time:
             stream = self._stream
-            page = self._client.run(calls.marks(stream.name, key=stream.key, after=self._after_mark, limit=limit))
+            page = self._connection.run(calls.marks(stream.name, key=stream.key, after=self._after_mark, limit=limit))
             if not page.marks:
-                raise Failure(f"the marks of {stream.name} up to {mark_time} are gone: was it deleted meanwhile?")
+                raise CheckFailed(f"the marks of {stream.name} up to {mark_time} are gone: was it deleted meanwhile?")
             for mark in page.marks:
                 absent.take(mark.time, mark.excluded)
             self._after_mark = page.marks[-1].seq
@@ -248,12 +247,12 @@ class AuditRun:
         """The first offset of each segment that is judged, and how many wanted ones the log does not have any more."""
         for segment, offset in wanted.items():
             if segment not in self.ends:
-                raise Failure(
+                raise CheckFailed(
                     f"{self._log} has no segment {segment!r}, in which the audit is to go on: it has "
                     f"{', '.join(list(self.ends)[:10]) or 'none'}"
                 )
             if offset > self.ends[segment]:
-                raise Failure(
+                raise CheckFailed(
                     f"the audit is to go on at {offset} in segment {segment}, but {self._log} ends at "
                     f"{self.ends[segment]} there: is it another log, or an older copy?"
                 )
@@ -274,13 +273,13 @@ class AuditRun:
         except FileNotFoundError:
             return begin
         except msgspec.DecodeError as error:
-            raise Failure(f"{self._state} is no state of an audit ({error}): name another file") from None
+            raise CheckFailed(f"{self._state} is no state of an audit ({error}): name another file") from None
         for name, value in self._about.items():
             if found.about.get(name) != value:
                 was = found.about.get(name)
-                raise Failure(f"{self._state} is of an audit with {name} {was!r}, not {value!r}: name another file")
+                raise CheckFailed(f"{self._state} is of an audit with {name} {was!r}, not {value!r}: name another file")
         if begin:
-            raise Failure(f"{self._state} has where to begin: leave out --from, or remove the file")
+            raise CheckFailed(f"{self._state} has where to begin: leave out --from, or remove the file")
         return found.position
 
     def _save(self, *, keep: bool = True) -> None:

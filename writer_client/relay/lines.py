@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from controller.operators.wording import visible
-from controller.terminal import remark
+from strandline.redaction import visible
 
 LINE_CHARACTERS: Final = 1_000
 LINES: Final = 100  # in a minute
@@ -23,7 +22,7 @@ def shown(text: object, most: int = LINE_CHARACTERS) -> str:
 class Lines:
     """Writes one line a subject and minute, and at most LINES of them; what is left out is counted."""
 
-    def __init__(self, write: Callable[[str], object] = remark, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, write: Callable[[str], object], now: Callable[[], float] = time.monotonic) -> None:
         self._write = write
         self._now = now
         self._began = now()

@@ -11,7 +11,7 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import kafka_settings_option, name_of, needs, option, pairs, settings_file
-from controller.terminal import Failure, say
+from controller.terminal import Failure, remark, say
 from strandline.errors import StrandlineError
 from strandline.logs import Position
 
@@ -62,11 +62,11 @@ def command(
     writer's name as the record's key. Any number of relays share the topic's partitions.
     """
     with needs("kafka"):
-        from controller.cli.relay.lines import Lines, shown
-        from controller.cli.relay.loop import Relay
-        from controller.cli.relay.measures import RelayMeasures
-        from controller.cli.relay.topic import NotesTopic, member
         from strandline.logs.kafka_topic import NotedTopics, Topic
+        from writer_client.relay.lines import Lines, shown
+        from writer_client.relay.loop import Relay
+        from writer_client.relay.measures import RelayMeasures
+        from writer_client.relay.topic import NotesTopic, member
     given: dict[str, Any] = {**settings_file(settings), "bootstrap.servers": servers}
 
     try:
@@ -85,7 +85,7 @@ def command(
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves its group in order
         say(f"relays the notes in {topic} to {client.controller}; Ctrl-C ends it")
         try:
-            Relay(client, records, ends, measures, Lines()).run()
+            Relay(client.connection, client.explain, records, ends, measures, Lines(remark)).run()
         finally:
             records.close()
     except StrandlineError as error:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final, NamedTuple, TypeAlias
 
-from controller.cli.relay.records import Leaving, Said
+from writer_client.relay.records import Leaving, Said
 
 OWED_WRITERS: Final = 250_000  # as many as a stream can have; a record of one more is not kept
 

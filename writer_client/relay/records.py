@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from controller.cli.relay.lines import shown
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import StrandlineError
 from strandline.names import check_name
+from writer_client.relay.lines import shown
 
 SHOWN_CHARACTERS: Final = 120  # of a record that is none, and of what is wrong with it
 

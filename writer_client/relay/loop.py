@@ -24,15 +24,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from controller.cli.client import ControllerClient
-from controller.cli.relay.lines import Lines
-from controller.cli.relay.measures import RelayMeasures
-from controller.cli.relay.owed import Book, Due, Owed, Whose, in_turn
-from controller.cli.relay.records import Leaving, NotANote, read_record
-from controller.cli.relay.topic import NotesTopic, Record
-from controller.operators.wording import span
 from strandline.client import calls
 from strandline.client.calls import Call
 from strandline.core.changes import Registered
@@ -51,6 +44,11 @@ from strandline.errors import (
 from strandline.limits import BODY_BYTES, NOTES_PER_REQUEST
 from strandline.logs import Position
 from strandline.logs.errors import LogUnavailable, TopicMissing
+from writer_client.relay.lines import Lines
+from writer_client.relay.measures import RelayMeasures
+from writer_client.relay.owed import Book, Due, Owed, Whose, in_turn
+from writer_client.relay.records import Leaving, NotANote, read_record
+from writer_client.relay.topic import NotesTopic, Record
 
 Value = TypeVar("Value")
 
@@ -82,19 +80,28 @@ class Away(Exception):
     """Nobody can be asked now: the rest of a round waits. Its cause is the error."""
 
 
+class Calls(Protocol):
+    """A connection."""
+
+    def run(self, call: Call[Value]) -> Value: ...
+
+
 class Relay:
     """Relays until it is told to end."""
 
     def __init__(
         self,
-        client: ControllerClient,
+        connection: Calls,
+        explain: Callable[[StrandlineError], str],
         records: NotesTopic,
         ends: Callable[[Collection[str]], Mapping[str, Position | StrandlineError]],
         measures: RelayMeasures,
         lines: Lines,
     ) -> None:
-        """`ends` gives where the topics of streams end, or why that is not known."""
-        self._client = client
+        """`explain` says what a person can do about an error; `ends` gives where topics of streams end, or why that is
+        not known."""
+        self._connection = connection
+        self._explain = explain
         self._records = records
         self._ends = ends
         self._measures = measures
@@ -221,7 +228,7 @@ class Relay:
                 for writer, times in some.items()
             ]
             try:
-                results = self._client.run(calls.notes(stream, notes))
+                results = self._connection.run(calls.notes(stream, notes))
             except StrandlineError as error:
                 self._fail(stream, error)
                 break
@@ -267,7 +274,7 @@ class Relay:
             if away:
                 return away[0]
             try:
-                return self._client.run(call(whose))
+                return self._connection.run(call(whose))
             except StrandlineError as error:
                 if not isinstance(error, OF_ONE_STREAM):
                     away.append(error)
@@ -278,7 +285,7 @@ class Relay:
 
     def _check_ahead(self, whose: Whose, ahead_ms: Mapping[str, int]) -> None:
         if ahead_ms:
-            ahead = f"{span(max(ahead_ms.values()))} ahead of the controller's clock"
+            ahead = f"{max(ahead_ms.values()) / 1000:,.0f} s ahead of the controller's clock"
             text = f"{whose.stream}: the time of {whose.writer} is {ahead}: look at the clock of {whose.writer}"
             self._say(("ahead", *whose), text)
 
@@ -292,7 +299,7 @@ class Relay:
         if isinstance(error, UnknownStream) or not isinstance(error, Refused):
             self._fail(whose.stream, error)
             return
-        text = f"{whose.stream}: the note of {whose.writer} is refused: {self._client.explain(error)}"
+        text = f"{whose.stream}: the note of {whose.writer} is refused: {self._explain(error)}"
         if isinstance(error, PositionWentBack):
             text = (
                 f"{whose.stream}: the note of {whose.writer} is refused, since its topic ends below what was noted "
@@ -307,7 +314,7 @@ class Relay:
         """Nothing can be noted in a stream: it or its topic is not there, and nothing is kept for it; or it is tried
         again. Raises Away if that is so in every stream."""
         if not isinstance(error, UnknownStream | TopicMissing):
-            self._say((error.code, stream), f"{stream}: {self._client.explain(error)}; it is tried again")
+            self._say((error.code, stream), f"{stream}: {self._explain(error)}; it is tried again")
             if not isinstance(error, OF_ONE_STREAM):
                 raise Away from error
             return

@@ -9,7 +9,7 @@ import csv
 import gzip
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,13 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-import click
-
-from controller.cli.log_checks.assess.model import Arrival
-from controller.cli.named_log import names_log
-from controller.cli.options import needs, option
-from controller.terminal import Failure
+from reader_client.log_checks.assessment import Arrival
 from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, Unit, milliseconds, unit_of
+from strandline.extras import needing
 from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
 from strandline.logs.places import KafkaTopic, Place
@@ -39,6 +35,10 @@ ASSESS_ROWS_SHOWN: Final = 20  # of these; --json has all
 UNITS: Final = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 FORMATS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
 WHOLE: Final = "."  # the name of a field that stands for a whole value which is no object
+
+
+class CheckFailed(Exception):
+    """A log or file cannot be checked, for a reason that its user can remove."""
 
 
 class NoTime(Exception):
@@ -179,9 +179,11 @@ class FileSource(Source):
         super().__init__(fields, most)
         for path in paths:
             if _format(path) not in FORMATS:
-                raise Failure(f"{path} is of no known format: its name ends with one of {', '.join(FORMATS)}, or .gz")
+                raise CheckFailed(
+                    f"{path} is of no known format: its name ends with one of {', '.join(FORMATS)}, or .gz"
+                )
         if fields.time is None:
-            raise Failure("name the field that has the time: --field")
+            raise CheckFailed("name the field that has the time: --field")
         self._paths = paths
 
     def arrivals(self) -> Iterator[Arrival]:
@@ -268,13 +270,13 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
             else:
                 yield from map(_json_row, filter(str.strip, _bounded(lines, path)))
     except (OSError, ValueError, EOFError, NotImplementedError, csv.Error) as error:  # also what Parquet raises
-        raise Failure(f"{path} cannot be read: {error}") from None
+        raise CheckFailed(f"{path} cannot be read: {error}") from None
 
 
 def _bounded(lines: TextIO, path: Path) -> Iterator[str]:
     while line := lines.readline(ASSESS_LINE_CHARACTERS):
         if len(line) == ASSESS_LINE_CHARACTERS:
-            raise Failure(
+            raise CheckFailed(
                 f"{path} has a line of more than {ASSESS_LINE_CHARACTERS} characters: give each object a line"
             )
         yield line
@@ -288,17 +290,8 @@ def _json_row(line: str) -> Mapping[str, Any]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    with needs("sqlite"):
+    with needing("reading Parquet"):
         from pyarrow.parquet import ParquetFile
     with ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=ASSESS_PARQUET_ROWS):
             yield from batch.to_pylist()
-
-
-def reads_log(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Adds the options that name a log, and the field and unit of its events' times."""
-    field = option(
-        "--field", metavar="NAME", help="the field with an event's time, in JSON values, or . for the whole value"
-    )
-    unit = option("--unit", type=click.Choice(list(UNITS)), show_default="ms", help="of times that are numbers")
-    return names_log(field(unit(command)))

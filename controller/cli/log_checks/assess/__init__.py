@@ -1,1 +1,0 @@
-"""`strandline assess`: what a fixed delay loses of a log. `model` has its arithmetic, and is pure."""
