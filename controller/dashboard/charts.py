@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from controller.dashboard.limits import CHART_STRIPS
-from controller.dashboard.ranges import DAY_MS, MINUTE_MS, round_step
 from controller.operators.wording import UNITS_MS, ZONE, Times, span
 from strandline.core.time_units import is_epoch
 
+MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * _HOUR_MS
+_STEPS_MS: Final = (
+    *(100, 200, 500),
+    *(1_000 * each for each in (1, 2, 5, 10, 15, 30)),
+    *(MINUTE_MS * each for each in (1, 2, 5, 10, 15, 30)),
+    *(_HOUR_MS * each for each in (1, 2, 3, 6, 12)),
+    *(DAY_MS * each for each in (1, 2, 7, 14, 28)),
+)
+# By the word in the address: what people read, and how long it is.
+RANGES: Final = {
+    "15min": ("15 min", 15 * MINUTE_MS),
+    "1h": ("1 h", _HOUR_MS),
+    "6h": ("6 h", 6 * _HOUR_MS),
+    "24h": ("24 h", 24 * _HOUR_MS),
+    "7d": ("7 days", 7 * DAY_MS),
+}
+RANGE: Final = "1h"  # where the address names none
 SIZE: Final = 1_000  # of the part that stretches, both ways
 SAWTOOTH_MARKS: Final = 120  # with more of them only the peaks are drawn
 GAP: Final = 50  # times as far as anything below: what lies above such a gap is a bad clock, and not drawn to scale
@@ -28,7 +46,6 @@ class Tick(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    name: str
     path: str
     area: str
 
@@ -45,10 +62,8 @@ class Strip(NamedTuple):
 class Chart:
     """A chart as its template draws it. `caption` is for who cannot see it, `above` names what lies above its scale."""
 
-    since: int
-    until: int
     caption: str
-    lines: Sequence[Drawn]
+    line: Drawn | None
     across: Sequence[Tick]
     upwards: Sequence[Tick]
     strips: Sequence[Strip] = ()
@@ -69,18 +84,18 @@ def sawtooth(moments: Sequence[MadeMark], sampled: bool, end: Point | None) -> l
     return [*points, *([end] if end is not None and (not points or end[0] >= points[-1][0]) else [])]
 
 
-def lag_chart(name: str, lines: Iterable[tuple[str, Sequence[Point]]], since: int, until: int) -> Chart:
-    """The lags of streams: (name, (moment, lag))."""
-    lines = [(stream, points) for stream, points in lines if points]
-    top, above = _scale(lines)
+def lag_chart(name: str, points: Sequence[Point], since: int, until: int) -> Chart:
+    """The lag of a stream: (moment, lag)."""
+    top, peak = _scale(points)
     step = round_step(top, 4)
     high = max(step, -(-top // step) * step)
     upwards = [Tick(_share(1 - value / high), _units(value)) for value in range(0, int(high) + 1, step)]
-    drawn = [_line(stream, points, since, until, 0, high) for stream, points in lines]
-    strips = _strips(lines[0][1], since, until, span) if len(lines) == 1 else []
-    ends = ", ".join(f"{stream} {span(points[-1][1])}" for stream, points in lines)
-    caption = f"{name}: {ends} at the end, at most {span(max(p for _, ps in lines for _, p in ps))}" if lines else name
-    return Chart(since, until, caption, drawn, _across(since, until), upwards, strips, above)
+    line = _line(points, since, until, 0, high) if points else None
+    caption = f"lag of {name}"
+    if points:
+        caption += f": {span(points[-1][1])} at the end, at most {span(max(value for _, value in points))}"
+    above = f"Above the scale: {span(peak)}." if peak > max(top, GAP_LEAST_MS) else ""
+    return Chart(caption, line, _across(since, until), upwards, _strips(points, since, until, span), above)
 
 
 def time_chart(name: str, moments: Sequence[MadeMark], end: int, since: int, until: int) -> Chart:
@@ -98,41 +113,31 @@ def time_chart(name: str, moments: Sequence[MadeMark], end: int, since: int, unt
         Tick(_share((last - value) / (last - first)), _clock(value, step, until) if dated else f"{value:,}")
         for value in range(first, last + 1, step)
     ]
-    drawn = [_line(name, steps, since, until, first, last, area=False)] if steps else []
+    line = _line(steps, since, until, first, last, area=False) if steps else None
     shown = Times().show
     caption = f"event time of {name}: {shown(times[0])} to {shown(times[-1])}" if times else f"event time of {name}"
-    return Chart(since, until, caption, drawn, _across(since, until), upwards, _strips(points, since, until, shown))
+    return Chart(caption, line, _across(since, until), upwards, _strips(points, since, until, shown))
 
 
-def curve(points: Sequence[Point], since: int, until: int) -> str:
-    """A lag as a small area, as high as its peak."""
-    if len(points) < 2:
-        return ""
-    return _line("", points, since, until, 0, max(1, *(value for _, value in points))).area
-
-
-def _line(
-    name: str, points: Sequence[Point], since: int, until: int, low: float, high: float, *, area: bool = True
-) -> Drawn:
+def _line(points: Sequence[Point], since: int, until: int, low: float, high: float, *, area: bool = True) -> Drawn:
     wide, tall = max(1, until - since), high - low
     places = [
         (SIZE * (at - since) / wide, SIZE * (1 - (min(max(value, low), high) - low) / tall)) for at, value in points
     ]
     path = "M" + "L".join(f"{x:.0f} {y:.0f}" for x, y in places)
-    return Drawn(name, path, f"{path}L{places[-1][0]:.0f} {SIZE}L{places[0][0]:.0f} {SIZE}Z" if area else "")
+    return Drawn(path, f"{path}L{places[-1][0]:.0f} {SIZE}L{places[0][0]:.0f} {SIZE}Z" if area else "")
 
 
-def _scale(lines: Sequence[tuple[str, Sequence[Point]]]) -> tuple[int, str]:
-    """The top of the scale, and what lies above it: lags that a bad clock makes do not flatten all others."""
-    values = sorted({value for _, points in lines for _, value in points})
-    top = values[-1] if values else 0
+def _scale(points: Sequence[Point]) -> tuple[int, int]:
+    """The top of the scale, and the greatest lag: those that a bad clock makes lie above the scale, and do not flatten
+    all others."""
+    values = sorted({value for _, value in points})
+    top = peak = values[-1] if values else 0
     for below, above in pairwise(values):
         if above > GAP * max(below, GAP_LEAST_MS):
             top = below
             break
-    peaks = [(name, max(value for _, value in points)) for name, points in lines]
-    named = [f"{name} ({span(peak)})" for name, peak in peaks if peak > max(top, GAP_LEAST_MS)]
-    return max(1_000, top if top > 0 else 0), f"Above the scale: {', '.join(named)}." if named else ""
+    return max(1_000, top), peak
 
 
 def _strips(points: Sequence[Point], since: int, until: int, shown: Callable[[int], str]) -> list[Strip]:
@@ -149,6 +154,12 @@ def _strips(points: Sequence[Point], since: int, until: int, shown: Callable[[in
         at, value = max(part, key=lambda each: each[1])
         found.append(Strip(_share(begin), _share(max(0.0, end - begin)), f"{_clock(at, 1_000)}: {shown(value)}"))
     return found
+
+
+def round_step(size: float, most: int) -> int:
+    """The least step in units of people that divides a size into so few parts."""
+    steps = (step for step in _STEPS_MS if size <= step * most)
+    return next(steps, None) or 365 * DAY_MS * max(1, math.ceil(size / most / (365 * DAY_MS)))
 
 
 def _across(since: int, until: int) -> list[Tick]:

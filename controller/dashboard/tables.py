@@ -63,7 +63,6 @@ class Cell:
     more: str = ""
     more_colour: str = "soft"
     button: Button | None = None
-    curve: str = ""
     icon: str = ""
 
 

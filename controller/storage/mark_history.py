@@ -31,25 +31,20 @@ def timeline(connection: Connection, stream: str, key: str, since: int, most: in
     return recent if len(recent) <= most else None
 
 
-def times_at(
-    connection: Connection, asked: Iterable[tuple[str, str]], moments: Sequence[int]
-) -> list[list[int | None]]:
-    """For each stream and key: which time it had at each of these moments, which rise; None before its oldest mark.
+def oldest_mark(connection: Connection, stream: str, key: str) -> int | None:
+    """When the oldest mark of a key was made that is kept."""
+    with connection.begin():
+        return connection.execute(_OLDEST, {"stream": stream, "key": key}).scalar_one_or_none()
+
+
+def times_at(connection: Connection, stream: str, key: str, moments: Sequence[int]) -> list[int | None]:
+    """Which time a key had at each of these moments, which rise; None before its oldest mark.
 
     The answer for a moment that is over never changes while its marks are kept. Searches are binary, for all moments
     in one query, so that the number of marks between them hardly matters.
     """
     with connection.begin():
-        return [_times_of(connection, {"stream": stream, "key": key}, moments) for stream, key in asked]
-
-
-def oldest_mark(connection: Connection, asked: Iterable[tuple[str, str]]) -> int | None:
-    """When the oldest mark of these streams and keys was made that is kept."""
-    with connection.begin():
-        found = [
-            connection.execute(_OLDEST, {"stream": stream, "key": key}).scalar_one_or_none() for stream, key in asked
-        ]
-    return min((each for each in found if each is not None), default=None)
+        return _times_of(connection, {"stream": stream, "key": key}, moments)
 
 
 def _times_of(connection: Connection, of_key: dict[str, str], moments: Sequence[int]) -> list[int | None]:

@@ -259,14 +259,13 @@ class Reads:
         check_key(key)
         return await self._store.read(timeline, stream, key, since, most)
 
-    async def times_at(self, asked: Sequence[tuple[str, str]], moments: Sequence[int]) -> list[list[int | None]]:
-        """For each stream and key: which time it had at each of these moments, which rise; None before its oldest
-        mark."""
-        return await self._store.read(times_at, asked, moments)
+    async def times_at(self, stream: str, key: str, moments: Sequence[int]) -> list[int | None]:
+        """Which time a key had at each of these moments, which rise; None before its oldest mark."""
+        return await self._store.read(times_at, stream, key, moments)
 
-    async def oldest_mark(self, asked: Sequence[tuple[str, str]]) -> int | None:
-        """When the oldest mark of these streams and keys was made that is kept."""
-        return await self._store.read(oldest_mark, asked)
+    async def oldest_mark(self, stream: str, key: str) -> int | None:
+        """When the oldest mark of a key was made that is kept."""
+        return await self._store.read(oldest_mark, stream, key)
 
     async def _again(self, loaded: LoadedStream) -> LoadedStream:
         """A stream that may have been discarded meanwhile. Raises StreamRecreated if it is another one."""

@@ -1,5 +1,4 @@
-"""The script of the pages in a real browser: live change, the keyboard, dialogs, dragging, and a controller that is
-away."""
+"""The script of the pages in a real browser: live change, the keyboard, dialogs, and a controller that is away."""
 
 from __future__ import annotations
 
@@ -208,27 +207,6 @@ def test_a_dialog_says_what_is_wrong_keeps_what_was_entered_and_acts_in_the_end(
     expect(dialog).to_be_hidden()
 
 
-def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(shop: Shop, page: Page) -> None:
-    page.goto(f"{shop.url}/streams/orders?range=24h")
-    box = page.locator("#time-chart").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 60)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 60, steps=4)
-    page.mouse.up()
-    page.wait_for_url(re.compile(r"\?from=.*Z&to=.*Z$"))
-    chart = page.locator("#time-chart")
-    expect(page.get_by_label("From", exact=True)).not_to_have_value("")
-    shown = [int(chart.get_attribute(name) or 0) for name in ("data-since", "data-until")]
-    assert 5.8 < (shown[1] - shown[0]) / 3_600_000 < 6.2
-    page.get_by_role("link", name="Strandline").click()
-    page.go_back()
-    expect(page.get_by_label("From", exact=True)).not_to_have_value("")
-    page.get_by_label("Time range").select_option("15min")
-    page.wait_for_url("**/streams/orders?range=15min")
-    expect(page.get_by_label("From", exact=True)).to_have_value("")
-
-
 @pytest.mark.parametrize("way", ["killed", "hangs"])
 def test_a_page_whose_controller_is_away_says_so_acts_no_more_and_recovers(
     tmp_path: Path, page: Page, way: str
@@ -307,7 +285,7 @@ def test_signing_in_acting_and_a_revoked_token(tmp_path: Path, page: Page) -> No
 
 PATHS = (
     "/", "/streams/orders", "/streams/crowd", "/streams/ahead", "/streams/orders/writers/app-7",
-    "/reader-groups/billing", "/lag", "/journal", "/controllers", "/streams/none", "/sign-in",
+    "/reader-groups/billing", "/journal", "/controllers", "/streams/none", "/sign-in",
 )  # fmt: skip
 
 

@@ -83,12 +83,12 @@ def test_a_reader_sees_permitted_streams_alone_and_no_buttons(guarded: Guarded) 
     assert [each.status_code for each in found.values()] == [200, 200, 403, 403, 403, 403]
     for path in PATHS[2:]:
         assert read(found[path].text).one("h1").text == "Not for this token"
-    for path in ("/", "/streams/orders", "/lag", "/journal", "/streams/orders/writers/w1"):
+    for path in ("/", "/streams/orders", "/journal", "/streams/orders/writers/w1"):
         page = guarded.page(path, cookies=guarded.keys.cookie("ben"))
         assert acts(page) == [], path
         assert "secret" not in page.text and "hidden" not in page.text, path
     links = [each.text for each in read(found["/"].text).one("nav").all("a")]
-    assert links == ["Strandline", "Lag", "Journal"]
+    assert links == ["Strandline", "Journal"]
     assert guarded.get("/controllers", cookies=guarded.keys.cookie("ben")).status_code == 403
     assert all(guarded.keys.tokens["ben"] not in each.text for each in found.values())
 
@@ -286,7 +286,7 @@ class Hostile:
         return replace(found, stream=self._stream(found.stream), writers={"": writers})
 
 
-@pytest.mark.parametrize("path", ["/", "/streams/s", "/lag"])
+@pytest.mark.parametrize("path", ["/", "/streams/s"])
 def test_names_are_text_wherever_they_stand(tmp_path: Path, path: str) -> None:
     with Served(tmp_path / "store.db", ManualClock()) as served:
         served.stream("s", writer_timeout_ms=None)
@@ -295,14 +295,14 @@ def test_names_are_text_wherever_they_stand(tmp_path: Path, path: str) -> None:
         served.pass_time(600_000)
         served.app.state.controller.status = Hostile(served.app.state.controller.status)
         page = served.page(path)  # the tree takes no script, no handler and nothing that is not well made
-        assert HOSTILE in page.one("main").text.replace("  ", " ") or path == "/lag"
+        assert HOSTILE in page.one("main").text.replace("  ", " ")
         assert not page.all("img") and len(page.all("script")) == 1
         assert "49" not in str(page.one("head").one("title").children[0])
         for each in page.all("a"):
             assert each["href"].startswith(("/", "?")), each
 
 
-@pytest.mark.parametrize("path", ["/", "/streams/s", "/journal", "/lag"])
+@pytest.mark.parametrize("path", ["/", "/streams/s", "/journal"])
 def test_what_an_address_says_is_text_too(served: Served, path: str) -> None:
     served.stream("s")
     served.note("w", NOON, {"0": 1})

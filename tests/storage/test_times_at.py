@@ -22,11 +22,11 @@ def test_the_past_is_that_of_the_marks_whenever_somebody_looks(served: InProcess
     draw, clock = random.Random(5), served.app.state.controller.clock
     served.call("PUT", "/v1/streams/s", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
     served.call("PUT", "/v1/streams/none", {"segments": 1})
-    began, asked = clock.now(), [("s", ""), ("none", ""), ("s", "no-key")]
+    began, reading = clock.now(), served.app.state.controller.reading
 
     def look() -> list[list[int | None]]:
-        found: list[list[int | None]] = served.portal.call(served.app.state.controller.reading.times_at, asked, moments)
-        return found
+        asked = (("s", ""), ("none", ""), ("s", "no-key"))
+        return [served.portal.call(reading.times_at, *each, moments) for each in asked]
 
     moments: list[int] = []
     first = look()
@@ -40,4 +40,4 @@ def test_the_past_is_that_of_the_marks_whenever_somebody_looks(served: InProcess
     marks = [(each["created_at"], each["time"]) for each in served.marks()]
     naive = [max((time for made_at, time in marks if made_at <= moment), default=None) for moment in moments]
     assert first == look() == [naive, [None] * 100, [None] * 100]
-    assert served.portal.call(served.app.state.controller.reading.oldest_mark, asked) == marks[0][0]
+    assert served.portal.call(reading.oldest_mark, "s", "") == marks[0][0]

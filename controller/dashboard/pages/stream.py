@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 from controller.commit.journal import INCOMPLETE
-from controller.dashboard.charts import Chart, Point, lag_chart, sawtooth, time_chart
+from controller.dashboard.charts import RANGE, RANGES, Chart, Point, lag_chart, sawtooth, time_chart
 from controller.dashboard.journal import incomplete_table, journal_table
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
 from controller.dashboard.pages.page import Page, Tile, View, backlog_cell, unknown_table, word_cell
-from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import (
     COLOURS,
@@ -49,7 +48,8 @@ async def stream_page(view: View, name: str) -> Page:
     key = status.keys.get(wanted) or next(iter(status.keys.values()))
     found = (await view.status.of_groups((name,))).allowed(view.who.may_see)
     groups = found.groups
-    over = Range(view.address, status.seen_at)
+    word = view.address.get("range")
+    word = word if word in RANGES else RANGE
     history, last = view.history, details.last_entry
     entries = await history.journal(last, name, JOURNAL_READ)
     incomplete = await history.journal(last, name, 2 * INCOMPLETE_SHOWN, topics=(INCOMPLETE,))
@@ -64,8 +64,11 @@ async def stream_page(view: View, name: str) -> Page:
         "key_choices": [(each, key_label(each)) for each in status.keys],
         "held": _holder(status, key, {each.name: each.state for each in writers}),
         "tiles": _stream_tiles(status, key),
-        "range": over,
-        "charts": await _charts(view, status, key, over),
+        "range": word,
+        "ranges": [(each, text) for each, (text, _) in RANGES.items()],
+        "range_keeps": view.address.others("range"),
+        "key_keeps": view.address.others("key"),
+        "charts": await _charts(view, status, key, RANGES[word][1]),
         "newest": Times().show(key.time) if groups and key.time is not None else "",
         "no_writers": not writers,
         "note_command": view.curl(
@@ -146,29 +149,19 @@ def _stream_tiles(status: StreamStatus, key: KeyStatus) -> list[Tile]:
     ]
 
 
-async def _charts(view: View, status: StreamStatus, key: KeyStatus, over: Range) -> dict[str, Any]:
+async def _charts(view: View, status: StreamStatus, key: KeyStatus, size_ms: int) -> dict[str, Any]:
     """The lag and the event time. Both end with what the stream is at this moment, and where it was sealed."""
-    now, marks, until = status.seen_at, await view.history.marks(status.stream, key.key, over), over.until
-    since = marks.since
-    if not over.is_chosen and len(marks.moments) > 2 and marks.begin is not None and since < marks.begin:
-        since = marks.begin  # a young stream fills its charts
-    shown = [each for each in marks.moments if since <= each[0] <= until]
-    is_live = over.ends_now and not status.sealed and key.time is not None
-    end: Point | None = None
-    if is_live and key.lag_ms is not None:
-        end = now, key.lag_ms
-    elif shown and not over.ends_now and (not status.sealed or (key.marked_at or 0) > until):
-        end = until, until - shown[-1][1]
-    why = "" if shown else _why_empty(key, now)
-    if len(shown) < 3 and marks.begin is not None and since + (until - since) * 9 // 10 < marks.begin <= until:
-        why = f"The marks begin at {moment(marks.begin, now)}: a shorter range shows more of them."
+    now, marks = status.seen_at, await view.history.marks(status.stream, key.key, size_ms)
+    since, shown = marks.since, marks.moments
+    is_live = not status.sealed and key.time is not None
+    end: Point | None = (now, key.lag_ms) if is_live and key.lag_ms is not None else None
     moments = [*shown, (now, key.time)] if is_live and key.time is not None else shown
-    last = moments[-1][0] if moments and status.sealed else until
+    last = moments[-1][0] if moments and status.sealed else now
     lags: Chart | None = None
     if key.time is None or is_epoch(key.time):
-        points = sawtooth(shown, marks.sampled, end)
-        lags = lag_chart(f"lag of {status.stream}", [(status.stream, points)], since, until)
-    times = time_chart(status.stream, moments, last, since, until)
+        lags = lag_chart(status.stream, sawtooth(shown, marks.sampled, end), since, now)
+    times = time_chart(status.stream, moments, last, since, now)
+    why = "" if shown else _why_empty(key, now)
     return {"lag": lags, "time": times, "why": why, "sealed": status.sealed and bool(shown)}
 
 

@@ -1,5 +1,5 @@
-// What a page does besides being shown: it follows the controller, asks before it acts, takes a dragged range into its
-// address, and keeps theme and time zone. Everything that it shows comes from the server.
+// What a page does besides being shown: it follows the controller, asks before it acts, and keeps theme
+// and time zone. Everything that it shows comes from the server.
 "use strict";
 (() => {
   const REFRESH_MS = 1000; // between two updates of a page that somebody looks at
@@ -169,15 +169,9 @@
     update();
   }
 
-  function choose(form, changed) {
+  function choose(form) {
     const chosen = new URLSearchParams();
     for (const [name, value] of new FormData(form)) if (value !== "") chosen.append(name, value);
-    if (form.dataset.range !== undefined) {
-      if (changed?.name === "range") ["from", "to"].forEach((each) => chosen.delete(each));
-      else if (chosen.has("from")) chosen.delete("range");
-      if (chosen.get("range") === form.elements.range.dataset.default) chosen.delete("range");
-      if (changed?.name === "to" && !chosen.has("from")) return; // it is not complete yet
-    }
     go(`?${chosen}`);
   }
 
@@ -186,46 +180,12 @@
     const form = target.form;
     if (form?.dataset.here === undefined) return;
     clearTimeout(typing);
-    typing = setTimeout(() => choose(form, target), target.matches("select") ? 0 : 300);
+    typing = setTimeout(() => choose(form), target.matches("select") ? 0 : 300);
   });
   document.addEventListener("submit", (event) => {
     if (event.target.dataset.here === undefined) return;
     event.preventDefault();
     choose(event.target);
-  });
-
-  // -- dragging over a chart -------------------------------------------------------------------------------------------
-
-  document.addEventListener("pointerdown", (event) => {
-    const chart = event.target.closest?.(".chart");
-    if (!chart || event.button !== 0) return;
-    const [brush, box] = [chart.querySelector(".brush"), chart.getBoundingClientRect()];
-    const share = ({ clientX }) => Math.min(1, Math.max(0, (clientX - box.left) / box.width));
-    const [first, stop] = [share(event), new AbortController()];
-    const { signal } = stop;
-    const drawn = (last) => {
-      brush.setAttribute("x", `${100 * Math.min(first, last)}%`);
-      brush.setAttribute("width", `${100 * Math.abs(first - last)}%`);
-    };
-    event.preventDefault();
-    addEventListener("pointermove", (move) => drawn(share(move)), { signal });
-    addEventListener("pointercancel", () => (stop.abort(), drawn(first)), { signal });
-    addEventListener(
-      "pointerup",
-      (end) => {
-        stop.abort();
-        const [last, since, until] = [share(end), Number(chart.dataset.since), Number(chart.dataset.until)];
-        drawn(first);
-        if (Math.abs(first - last) * box.width < 4) return;
-        const at = (part) => `${new Date(since + (until - since) * part).toISOString().slice(0, 19)}Z`;
-        const chosen = new URLSearchParams(location.search);
-        chosen.delete("range");
-        chosen.set("from", at(Math.min(first, last)));
-        chosen.set("to", at(Math.max(first, last)));
-        go(`?${chosen}`);
-      },
-      { signal },
-    );
   });
 
   // -- dialogs -----------------------------------------------------------------------------------------------------------
