@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from typing import Final
 
 from controller.clock import Clock
-from controller.commit.store import Store, after_commit
-from controller.operator_log import log_event
+from controller.commit.store import Store
 from controller.storage.tokens import (
     StoredToken,
     changed_tokens,
-    digest_of,
-    end_token,
-    new_token,
     note_use,
-    store_token,
     stored_tokens,
 )
 from strandline.access import Grant
-from strandline.errors import StoreUnavailable, Unauthenticated
+from strandline.errors import Unauthenticated
 
 NONE_SHOWN: Final = "no token was shown"
 NOT_KNOWN: Final = "the token is not known here, or was revoked"
@@ -78,25 +72,6 @@ class Tokens:
             self._used |= used
             raise
 
-    # -- what an administrator does on the dashboard ---------------------------------------------------------------
-
     async def stored(self) -> list[StoredToken]:
         """All tokens that were ever made, by name; raises StoreUnavailable."""
         return await self._store.read(stored_tokens)
-
-    async def create(self, grant: Grant, by: str | None) -> str:
-        """Makes a token and returns it, which nobody can do again. Raises TokenRefused, StoreUnavailable and
-        StoreUndecided."""
-        token = new_token()
-        await self._store.write(store_token, grant, digest_of(token.encode()), self._clock.now())
-        log_event("token_created", by=by, token=grant.name, role=str(grant.role), pattern=grant.pattern)
-        with suppress(StoreUnavailable):  # it is stored, and refreshing goes on by itself
-            await self.refresh()
-        return token
-
-    async def revoke(self, name: str, by: str | None) -> None:
-        """Revokes a token. Raises TokenRefused for an unknown name, StoreUnavailable and StoreUndecided."""
-        await self._store.write(end_token, name, self._clock.now())
-        log_event("token_revoked", by=by, token=name)
-        with after_commit():
-            await self.refresh()

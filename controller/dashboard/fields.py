@@ -6,14 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from controller.operators.wording import duration_text, read_duration, read_offsets, read_time
+from controller.operators.wording import duration_text, read_duration, read_offsets
 from strandline.core.config import SETTINGS, Setting
-from strandline.errors import StrandlineError
-from strandline.limits import SEGMENTS_PER_STREAM
 from strandline.names import check_name
-from strandline.wire.groups import FromHead, FromPositions, FromTime, Start
 
 FORM: Final = [setting for setting in SETTINGS.values() if not setting.says.stays]
 
@@ -29,14 +26,6 @@ class Field:
     value: str = ""
     choices: Sequence[str] | None = None
     hidden: bool = False
-
-    def refusal(self, text: str | None) -> str | None:
-        """What is wrong with a text; None if nothing is."""
-        try:
-            self.read((text or "").strip())
-        except (ValueError, StrandlineError) as error:
-            return str(error)
-        return None
 
 
 # -- settings --------------------------------------------------------------------------------------------------------
@@ -105,42 +94,11 @@ def read_number(text: str) -> int:
     return int(text)
 
 
-def read_count(text: str, most: int) -> int:
-    """A number of things, from 1 on."""
-    number = read_number(text)
-    if not 1 <= number <= most:
-        raise ValueError(f"from 1 to {most:,}")
-    return number
-
-
-def read_names(what: str, text: str) -> tuple[str, ...]:
-    """Names with commas between them; empty for none."""
-    return tuple(check_name(what, each.strip()) for each in text.split(",")) if text else ()
-
-
 def read_streams(text: str) -> tuple[str, ...]:
     """The names of at least one stream."""
     if not text:
         raise ValueError("at least one stream")
-    return read_names("stream", text)
-
-
-def read_some_offsets(text: str) -> dict[str, int]:
-    """The offset of at least one segment."""
-    found = read_offsets(text)
-    if not found:
-        raise ValueError("an offset for at least one segment, as 0=300,1=400")
-    return found
-
-
-def read_segments(text: str) -> int | Literal["open"]:
-    """How many segments a stream begins with, or `open`."""
-    if text == "open":
-        return "open"
-    try:
-        return read_count(text, SEGMENTS_PER_STREAM)
-    except ValueError as error:
-        raise ValueError(f"{error}, or open") from None
+    return tuple(check_name("stream", each.strip()) for each in text.split(","))
 
 
 def read_positions(text: str) -> dict[str, dict[str, int]]:
@@ -153,14 +111,7 @@ def read_positions(text: str) -> dict[str, dict[str, int]]:
         name = check_name("stream", stream.strip())
         if name in found:
             raise ValueError(f"it names {name} twice")
-        found[name] = read_some_offsets(position.strip())
+        found[name] = read_offsets(position.strip())
+        if not found[name]:
+            raise ValueError(f"an offset for at least one segment of {name}, as 0=300,1=400")
     return found
-
-
-def read_start(text: str) -> Start | None:
-    """Where a reader group begins to read: the head, a time, or positions. None for an empty text."""
-    if not text:
-        return None
-    if "=" in text:
-        return FromPositions(read_positions(text))
-    return FromHead() if text == "head" else FromTime(read_time(text))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, tzinfo
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -19,7 +19,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS, Act, create_token, revoke_token
+from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS, Act
 from controller.dashboard.history import History
 from controller.dashboard.limits import FORM_BYTES, SIGN_IN_BYTES
 from controller.dashboard.pages.administration import controllers_page, tokens_page
@@ -38,8 +38,6 @@ from controller.http.problems import answer_with, is_nowhere, not_routed
 from controller.http.request_bodies import decode, read_body
 from controller.http.responses import answer
 from controller.operators.wording import ZONE
-from controller.storage.refusals import StoreRefused
-from strandline.access import EVERYTHING, Grant, check_role
 from strandline.client.calls import Call
 from strandline.client.calls import Response as Answered
 from strandline.errors import (
@@ -52,7 +50,6 @@ from strandline.errors import (
     Unauthenticated,
     UnknownPath,
 )
-from strandline.limits import TIME_BOUND_MS
 from strandline.wire.shapes import decoder_of
 
 if TYPE_CHECKING:
@@ -252,21 +249,16 @@ async def plan(request: Request, name: str) -> Response:
     """What a filled-in dialog would do: the call of the API in words and as it is, or what is wrong."""
     act = await _act(request, name)
     body = await read_body(request, FORM_BYTES, as_json=True)
-    return answer(act.plan(_sent(dict[str, str], body)))
-
-
-def _sent(kind: type[Value], body: bytes) -> Value:
-    """What a page sent. Raises BadJson."""
     try:
-        return decode(decoder_of(kind).decode, body)
+        texts = decode(decoder_of(dict[str, str]).decode, body)
     except msgspec.ValidationError as error:
         raise BadJson(reason=str(error)) from None
+    return answer(act.plan(texts))
 
 
 async def _act(request: Request, name: str) -> Act:
     who, about = visitor_of(request), dict(request.query_params)
     ZONE.set(_zone_of(request))
-    now = request.app.state.controller.clock.now()
 
     async def ask(call: Call[Value]) -> Value:
         """Makes a call of the API in this process, as the visitor."""
@@ -285,8 +277,6 @@ async def _act(request: Request, name: str) -> Act:
     makers: Mapping[str, Callable[..., Act | Awaitable[Act]]] = {
         **ACTS,
         **{each: partial(make, ask) for each, make in ACTS_WITH_CALLS.items()},
-        "create-token": partial(create_token, who, now),
-        "revoke-token": partial(revoke_token, who),
     }
     try:
         make = makers[name]
@@ -295,52 +285,6 @@ async def _act(request: Request, name: str) -> Act:
         raise UnknownPath(path=request.url.path) from None
     act = make(**about)
     return act if isinstance(act, Act) else await act
-
-
-# -- tokens, for which the API has no calls ----------------------------------------------------------------------------
-
-
-class _NewToken(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    role: str
-    pattern: str = EVERYTHING
-    writers: str = EVERYTHING
-    expires_at: Annotated[int, msgspec.Meta(lt=TIME_BOUND_MS)] | None = None
-
-
-@router.post("/tokens")
-async def make_token(request: Request) -> Response:
-    """Makes a token, and shows it this once."""
-    visitor_of(request).check_tokens("create a token")
-    body = await read_body(request, FORM_BYTES, as_json=True)
-    who = visitor_of(request)  # again: the visitor's own token may have been revoked before the body came
-    own = who.check_tokens("create a token")
-    given = _sent(_NewToken, body)
-    if own.expires_at is not None and (given.expires_at is None or given.expires_at > own.expires_at):
-        raise BadRequest(reason="it cannot last longer than your own token")
-    grant = Grant(
-        name=given.name,
-        role=check_role(given.role),
-        pattern=given.pattern,
-        writers=given.writers,
-        expires_at=given.expires_at,
-    )
-    try:
-        token = await request.app.state.controller.tokens.create(grant, who.name)
-    except StoreRefused as refused:
-        raise BadRequest(reason=str(refused)) from None
-    return answer({"token": token}, 201)
-
-
-@router.post("/tokens/{name}/revoke")
-async def end_token(request: Request, name: str) -> Response:
-    who = visitor_of(request)
-    who.check_tokens("revoke a token")
-    try:
-        await request.app.state.controller.tokens.revoke(name, who.name)
-    except StoreRefused as refused:
-        raise BadRequest(reason=str(refused)) from None
-    return Response(status_code=204)
 
 
 # -- signing in --------------------------------------------------------------------------------------------------------

@@ -52,19 +52,16 @@ class Visitor:
             raise self._refused("see this", Role.READER, EVERYTHING)
 
     @property
-    def may_manage_tokens(self) -> bool:
-        """Whether the visitor may see, create and revoke tokens: with an administrator's for every stream. Without
-        tokens nobody may: the first one is made where the store is."""
+    def may_see_tokens(self) -> bool:
+        """An administrator of every stream may. Without tokens nobody may: the first one is made where the store is."""
         return self.grant is not None and self.may_act and self.may_see_every_stream
 
-    def check_tokens(self, call: str) -> Grant:
-        """The visitor's grant. Raises Forbidden unless the visitor may manage tokens, and Unauthenticated without
-        tokens."""
+    def check_tokens(self) -> None:
+        """Raises Forbidden unless the visitor may see the tokens, and Unauthenticated without tokens."""
         if self.grant is None:
             raise Unauthenticated(reason=NO_TOKEN)
-        if not self.may_manage_tokens:
-            raise self._refused(call, Role.ADMIN, EVERYTHING)
-        return self.grant
+        if not self.may_see_tokens:
+            raise self._refused("see the tokens", Role.ADMIN, EVERYTHING)
 
     def _refused(self, call: str, needs: Role, stream: str) -> Forbidden:
         assert self.grant is not None

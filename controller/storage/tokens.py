@@ -92,18 +92,6 @@ def stored_tokens(connection: Connection) -> list[StoredToken]:
         return list_tokens(connection)
 
 
-def store_token(connection: Connection, grant: Grant, digest: str, now: int) -> None:
-    """Adds a token. Raises what `add_token` raises."""
-    with transaction(connection):
-        add_token(connection, grant, digest, now)
-
-
-def end_token(connection: Connection, name: str, now: int) -> bool:
-    """Revokes a token. Returns and raises what `revoke_token` does."""
-    with transaction(connection):
-        return revoke_token(connection, name, now)
-
-
 # -- for the command line, while a controller may be serving -----------------------------------------------------
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
 
+from controller.cli import main
 from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS
 from strandline.core.config import StreamConfig
 from strandline.wire.streams import settings_by_name
@@ -18,8 +20,6 @@ NEEDS = {
     "exclude": ("stream", "writer"),
     "include": ("stream", "writer"),
     "close": ("stream", "writer"),
-    "create-stream": (),
-    "create-group": (),
     "configure-group": ("group",),
     "delete-group": ("group",),
     "take-offline": ("group", "reader"),
@@ -108,14 +108,8 @@ def test_who_excludes_closes_or_includes_a_writer_is_told_where_time_goes_and_ty
     assert served.plan("exclude", stream="logs", writer="slow")["says"] == ""  # the clock bounds where time goes
 
 
-def test_a_stream_is_created_configured_split_truncated_sealed_and_deleted(served: Served) -> None:
-    texts = filled(served, "create-stream")
-    assert texts["writer_timeout_ms"] == "30 s" or texts["writer_timeout_ms"]
-    wrong = served.plan("create-stream", {**texts, "name": "no name", "segments": "none"})["wrong"]
-    assert "'no name'" in wrong["name"] and "not a whole number, or open" in wrong["segments"]
-    made = {**texts, "name": "acted-on", "segments": "1", "max_ahead_ms": ""}
-    assert served.plan("create-stream", made)["says"] == "acted-on, with segments: 1"
-    assert [served.act("create-stream", made).status_code for _ in range(2)] == [201, 200]
+def test_a_stream_is_configured_sealed_and_deleted(served: Served) -> None:
+    served.stream("acted-on")
     served.note("w", 5, {"0": 10}, "acted-on")
 
     about: dict[str, Any] = {"stream": "acted-on"}
@@ -135,24 +129,14 @@ def test_a_stream_is_created_configured_split_truncated_sealed_and_deleted(serve
     assert served.act("configure", changed, **about).is_success
     assert served.call("GET", "/v1/streams/acted-on")["writer_timeout_ms"] == 900_000
 
-    split = filled(served, "scale", **about)
-    assert "there is no segment 7" in served.plan("scale", {**split, "final offsets": "7=9"}, **about)["refused"]
-    plan = served.plan("scale", {**split, "final offsets": "0=3"}, **about)
-    assert plan["says"] == "Ends 0 at 3.\nBegins 1 (keys 0 to 0.5), 2 (keys 0.5 to 1)."
-    refused = served.act("scale", {**split, "final offsets": "0=3"}, **about)
-    assert refused.status_code in (409, 422) and "10" in refused.json()["detail"]  # the API says it, in the dialog
-    assert served.act("scale", {**split, "final offsets": "0=10"}, **about).is_success
-    assert served.act("truncate", {"head": "0=10"}, **about).is_success
     assert served.plan("seal", {"final offsets": ""}, **about)["says"].endswith("where each segment was noted last.")
     assert served.act("seal", {"final offsets": ""}, **about).is_success
-    described = served.call("GET", "/v1/streams/acted-on")
-    assert (described["sealed"], described["head"]) == (True, {"0": 10})
-    assert [each["id"] for each in described["segments"]] == ["0", "1", "2"]
+    assert served.call("GET", "/v1/streams/acted-on")["sealed"]
     assert served.act("delete-stream", **about).is_success
     served.call("GET", "/v1/streams/acted-on", expect=404)
 
 
-def test_a_stream_is_evaluated_and_a_segment_dropped(served: Served) -> None:
+def test_a_stream_is_evaluated(served: Served) -> None:
     settings: dict[str, Any] = {**settings_by_name(StreamConfig(mark_interval_ms=None, max_ahead_ms=None))}
     served.call("PUT", "/v1/streams/s", {"segments": "open", **settings})
     served.note("w", 77, {"a": 1})
@@ -163,22 +147,14 @@ def test_a_stream_is_evaluated_and_a_segment_dropped(served: Served) -> None:
     )
     answer = served.act("evaluate", stream="s", key="").json()
     assert (answer["mark"]["seq"], answer["mark"]["time"]) == (1, 77)
-    assert served.act("drop-segment", {"segment": "a"}, stream="s").is_success
 
 
-def test_a_group_is_created_changed_freed_of_a_reader_and_deleted(stocked: Served) -> None:
-    texts = filled(stocked, "create-group")
-    made = {**texts, "name": "late", "streams": "s", "start": "s: 0=4"}
-    assert "'soon'" in stocked.plan("create-group", {**made, "start": "soon"})["wrong"]["start"]
-    assert stocked.act("create-group", made).status_code == 201
-    assert stocked.call("GET", "/v1/reader-groups/late")["start"] == {"positions": {"s": {"0": 4}}}
+def test_a_group_is_changed_freed_of_a_reader_and_deleted(stocked: Served) -> None:
     stocked.stream("t")
-    changed = {**filled(stocked, "configure-group", group="late"), "streams": "s, t", "backlog_threshold_ms": "15 min"}
-    assert (
-        stocked.plan("configure-group", changed, group="late")["says"] == "streams: s,t, backlog_threshold_ms: 900000"
-    )
-    assert stocked.act("configure-group", changed, group="late").is_success
-    described = stocked.call("GET", "/v1/reader-groups/late")
+    changed = {**filled(stocked, "configure-group", group="g"), "streams": "s, t", "backlog_threshold_ms": "15 min"}
+    assert stocked.plan("configure-group", changed, group="g")["says"] == "streams: s,t, backlog_threshold_ms: 900000"
+    assert stocked.act("configure-group", changed, group="g").is_success
+    described = stocked.call("GET", "/v1/reader-groups/g")
     assert (described["streams"], described["backlog_threshold_ms"]) == (["s", "t"], 900_000)
     about = {"group": "g", "reader": "r"}
     plan = stocked.plan("take-offline", {"positions": "s: 0=3"}, **about)
@@ -187,6 +163,21 @@ def test_a_group_is_created_changed_freed_of_a_reader_and_deleted(stocked: Serve
     assert "No reader is registered" in stocked.page("/reader-groups/g").text
     assert stocked.act("delete-group", group="g").is_success
     stocked.call("GET", "/v1/reader-groups/g", expect=404)
+
+
+def test_what_is_done_once_is_shown_as_commands_that_are_right(served: Served) -> None:
+    """Each, with what its capitals stand for, is carried out."""
+    served.stream("s", segments="open")
+    served.note("w", NOON, {"0": 10, "wrong": 1})
+    url, said = served.listen(), served.page("/streams/s").section("Segments").one("pre").text
+    meant = {"/SEGMENT": "/wrong", "SEGMENT=OFFSET": "0=10", ",…": ""}
+    meant["NEW=LOW:HIGH,NEW=LOW:HIGH"] = """'[{"id": "1", "predecessors": ["0"]}]'"""
+    for words in meant.items():
+        said = said.replace(*words)
+    for command in said.replace("http://controller", url).split("strandline ")[1:]:
+        assert main([*shlex.split(command), *(["--yes"] if "api" not in command else [])]) == 0, command
+    described = served.call("GET", "/v1/streams/s")
+    assert [each["id"] for each in described["segments"]] == ["0", "1"] and described["head"] == {"0": 10}
 
 
 def test_a_form_changes_only_what_its_visitor_changed(stocked: Served) -> None:

@@ -4,16 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.dashboard.fields import read_positions, read_start
+from controller.dashboard.fields import read_positions
 from controller.operators.wording import duration_text, read_duration
-from strandline.wire.groups import FromHead, FromPositions, FromTime
-
-
-def test_a_start_is_the_head_a_time_or_positions() -> None:
-    assert read_start("") is None
-    assert read_start("head") == FromHead()
-    assert read_start("2026-01-31T12:00:00Z") == FromTime(1_769_860_800_000)
-    assert read_start("orders: 0=3,1=4; pay: 0=5") == FromPositions({"orders": {"0": 3, "1": 4}, "pay": {"0": 5}})
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
 import time
@@ -12,17 +11,10 @@ from typing import Any
 
 import pytest
 
-from controller.clock import Clock
-from controller.commit.store import Store
 from controller.operators.denied_calls import DENIALS_BURST_LINES, DENIALS_REFILL_MS
-from controller.storage.database import open_database
 from controller.storage.tokens import list_tokens, open_tokens
 from controller.streams.cadence import NEW_STILL_MS
-from controller.tokens import Tokens
-from strandline.access import Grant, Role
-from strandline.errors import StoreUnavailable, StoreUndecided
-from strandline.redaction import TOKEN_PREFIX
-from tests.served import NOON, ManualClock
+from tests.served import NOON
 
 STREAMS = ("orders-eu", "orders-us", "payments")
 
@@ -106,26 +98,6 @@ def test_tokens_are_those_of_the_store_where_it_lost_one_change_and_got_another(
         at(empty, goes_back=True)
         keyed.look()
         assert admitted() == [] and keyed.ask(None, "GET", "/v1/streams").status_code == 401
-
-
-class OnlyWrites(Store):
-    """A store that takes what is written, and then does not answer."""
-
-    async def read(self, *_: Any, **__: Any) -> Any:
-        raise StoreUnavailable(reason="away")
-
-
-def test_a_token_that_was_stored_is_shown_although_the_store_is_away_then(tmp_path: Path) -> None:
-    async def scene() -> None:
-        store = OnlyWrites(open_database(str(tmp_path / "store.db")))
-        tokens = Tokens(store, Clock(ManualClock(NOON), by_hand=True))
-        made = await tokens.create(Grant(name="anna", role=Role.ADMIN), None)
-        assert made.startswith(TOKEN_PREFIX)
-        with pytest.raises(StoreUndecided, match="it is stored"):
-            await tokens.revoke("anna", None)
-        await store.close(2)
-
-    asyncio.run(scene())
 
 
 # -- patterns within a call --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from controller.dashboard.pages.page import Page, View
-from controller.dashboard.tables import Button, Cell, Column, Table
+from controller.dashboard.tables import Cell, Column, Table
 from controller.operators.wording import NOTHING, Times, controller_state, moment
 from controller.storage.tokens import StoredToken
 from strandline.access import Role
@@ -17,6 +17,9 @@ _CONTROLLER_COLOURS: Final = {
     ControllerState.AWAY: "bad",
     ControllerState.ENDED: "soft",
 }
+_TOKEN_COMMANDS: Final = (
+    "strandline token create NAME --role reader --pattern '*' --expires-in 90d\nstrandline token revoke NAME"
+)
 _TOKEN_COLOURS: Final = {"valid": "good", "expired": "warn", "revoked": "soft"}
 
 
@@ -40,7 +43,7 @@ async def controllers_page(view: View) -> Page:
 
 
 async def tokens_page(view: View) -> Page:
-    view.who.check_tokens("see the tokens")
+    view.who.check_tokens()
     now = view.now
 
     def state(each: StoredToken) -> Cell:
@@ -53,12 +56,6 @@ async def tokens_page(view: View) -> Page:
     def writers(each: StoredToken) -> str:
         return each.grant.writers if each.grant.role is Role.WRITER else NOTHING
 
-    def revoke(each: StoredToken) -> Cell:
-        if each.state(now) != "valid":
-            return Cell("")
-        name = each.grant.name
-        return Cell("", button=Button("Revoke", f"/acts/revoke-token?name={name}", f"Revoke {name}"))
-
     columns: list[Column[StoredToken]] = [
         Column("name", "Name", lambda each: each.grant.name),
         Column("state", "State", lambda each: each.state(now), cell=state),
@@ -68,7 +65,6 @@ async def tokens_page(view: View) -> Page:
         Column("created", "Created", lambda each: each.created_at, Times().show, essential=False),
         Column("expires", "Expires", lambda each: each.grant.expires_at, cell=expires, essential=False),
         Column("used", "Last used", lambda each: each.last_used_at, Times().show, essential=False),
-        Column("act", "", None, cell=revoke),
     ]
     table = Table(view.address, "tokens", columns, await view.history.tokens(), id=lambda each: each.grant.name)
-    return Page("tokens.html", "Tokens", {"tokens": table})
+    return Page("tokens.html", "Tokens", {"tokens": table, "commands": _TOKEN_COMMANDS})

@@ -80,6 +80,14 @@ async def stream_page(view: View, name: str) -> Page:
         "unknown": unknown_table(view, {}, found),
         "incomplete": incomplete_table(view.address, incomplete, view.now),
         "segments": _segments_table(view, details),
+        "segment_commands": "\n".join(
+            f"strandline {call} --controller {view.base}"
+            for call in (
+                f"scale {name} --seal SEGMENT=OFFSET --create NEW=LOW:HIGH,NEW=LOW:HIGH",
+                f"truncate {name} --head SEGMENT=OFFSET,…",
+                f"api DELETE streams/{name}/segments/SEGMENT",
+            )
+        ),
         "journal": journal_table(view.address, "journal", entries, view.now),
     }
     trouble = status.state.text if status.state.is_urgent else ""

@@ -196,7 +196,7 @@
     return typed === null || typed.value.trim() === typed.dataset.typed;
   };
   let plan = null; // the call that the dialog makes
-  let [busy, kept] = [false, false]; // nobody closes it before it is known what came of it, nor what can be seen only once
+  let busy = false; // nobody closes it before it is known what came of it
 
   async function ask(button) {
     const answer = await sent("GET", button.dataset.act).catch(() => null);
@@ -205,7 +205,7 @@
     if (!answer?.ok) return tell(reasonOf(text) ?? "The controller does not answer: nothing was done.", "bad");
     dialog.replaceChildren(...new DOMParser().parseFromString(text, "text/html").querySelectorAll("form"));
     plan = JSON.parse(part("buttons").closest("form").dataset.plan ?? "null");
-    [busy, kept] = [false, false];
+    busy = false;
     say("");
     dialog.showModal();
   }
@@ -258,11 +258,10 @@
     try {
       told = JSON.parse(text);
     } catch {} // an answer without a body
-    if (plan.keep) return keep(told.token);
     const { then } = dialog.querySelector("form").dataset;
     if (then) return location.assign(then); // open until then: `update` must not load the page of what is gone again
     dialog.close();
-    const said = told.mark === null && plan.nothing ? plan.nothing : answer.status === 200 && plan.already ? plan.already : plan.done;
+    const said = told.mark === null && plan.nothing ? plan.nothing : plan.done;
     tell(said.replace(/\{([\w.]+)\}/g, (_, path) => path.split(".").reduce((value, name) => value?.[name], told)));
     update();
   }
@@ -289,19 +288,6 @@
     if (!does) part("sure").disabled = !isTyped();
   }
 
-  function keep(token) {
-    kept = true;
-    const [text, code, copy] = ["p", "pre", "button"].map((name) => document.createElement(name));
-    [text.textContent, code.textContent, copy.textContent] = [plan.keep, token, "Copy it"];
-    [copy.type, copy.dataset.copy] = ["button", token];
-    part("kept").replaceChildren(text, code, copy);
-    part("kept").hidden = false;
-    for (const name of ["asks", "back", "sure"]) part(name).hidden = true;
-    part("cancel").textContent = "Close";
-    part("cancel").focus();
-    update();
-  }
-
   let fades = 0;
   function tell(text, colour = "good") {
     clearTimeout(fades);
@@ -318,11 +304,8 @@
     }
   }
 
-  dialog.addEventListener("cancel", (event) => (busy || kept) && event.preventDefault());
-  dialog.addEventListener("close", () => {
-    kept = false;
-    dialog.replaceChildren();
-  });
+  dialog.addEventListener("cancel", (event) => busy && event.preventDefault());
+  dialog.addEventListener("close", () => dialog.replaceChildren());
   dialog.addEventListener("input", () => (part("sure").disabled = !isTyped()));
   dialog.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !event.target.matches("input")) return;
@@ -351,7 +334,7 @@
     else if (found("#ask .sure") !== null) perform();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && (busy || kept)) event.preventDefault(); // Chromium asks "cancel" the first time only
+    if (event.key === "Escape" && busy) event.preventDefault(); // Chromium asks "cancel" the first time only
     const menu = document.querySelector("details.menu[open]");
     if (event.key !== "Escape" || menu === null || dialog.open) return;
     menu.open = false;
