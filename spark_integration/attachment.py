@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions
 
-from spark_integration import older_releases
 from spark_integration.column_names import find_name
 from spark_integration.durations import duration_ms
 from spark_integration.environment import register, register_source
@@ -21,7 +20,7 @@ from spark_integration.options import BACKLOG_THRESHOLD, CONTROLLER_WAIT_DEFAULT
 from spark_integration.positions import KafkaPositions, PositionReader
 from spark_integration.reports import Attached, PositionReporter
 from spark_integration.rows import MARK
-from spark_integration.spark_settings import check_settings
+from spark_integration.spark_settings import check_attached, check_settings
 from spark_integration.watermark import WATERMARK_TAG
 from spark_integration.window_calls import check_call
 from strandline.core.incomplete import OnIncomplete
@@ -88,7 +87,7 @@ def attach(
 
     Raises NotStreaming, WrongColumn, InvalidOption, WrongSetting, UnknownStream, and the errors of `register`.
     """
-    older_releases.check_attached(spark)
+    check_attached(spark)
     check_settings(spark)
     df, event_time = _check(df, event_time, time_unit)
     keys_kept_ms = duration_ms("duplicates_within", str(duplicates_within))

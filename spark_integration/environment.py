@@ -14,8 +14,8 @@ from weakref import WeakSet
 from spark_integration.errors import JavaMissing, PythonMismatch
 from spark_integration.listener import is_classic, listen
 from spark_integration.mark_watch import MarkWatch
-from spark_integration.older_releases import REPLACES_FOUND
 from spark_integration.options import BACKLOG_THRESHOLD
+from spark_integration.releases import REPLACES_FOUND
 from spark_integration.source import StrandlineSource
 from strandline.core.backlog import BacklogStrategy
 

@@ -33,8 +33,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from spark_integration import older_releases
+from spark_integration.errors import SparkMismatch
 from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.releases import HAS_LIMITS, INSTALLED
 from strandline.core.time_units import milliseconds
 
 if TYPE_CHECKING:
@@ -158,7 +159,8 @@ class PollingListener:
         pause_ms: int = INQUIRY_PAUSE_MS,
         idle_ms: int = QUERY_IDLE_MS,
     ) -> None:
-        older_releases.check_polling()
+        if not HAS_LIMITS:  # pyspark has no JSON of the offsets there
+            raise SparkMismatch(installed=INSTALLED, works="4.2 or newer in a Spark Connect client")
         self._spark, self._listener = spark, listener
         self._pause_s, self._idle_s = pause_ms / 1000, idle_ms / 1000
         self._runs: Final[dict[str, _Run]] = {}
@@ -225,7 +227,9 @@ def progress_from(report: dict[str, Any]) -> StreamingQueryProgress:
     for source in report["sources"]:
         source.setdefault("inputRowsPerSecond", math.nan)
         source.setdefault("processedRowsPerSecond", math.nan)
-        older_releases.make_offsets_text(source)
+        for name in ("startOffset", "endOffset", "latestOffset"):
+            if not isinstance(source[name], str):  # before 4.2 pyspark leaves them parsed
+                source[name] = json.dumps(source[name])
     return StreamingQueryProgress.fromJson(report)
 
 

@@ -39,7 +39,6 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption, sentence_first
 from spark_integration.offsets import END_OF_TIME_MS, WRITERS_NAMED, MarkOffset, begun, check_key, later
-from spark_integration.older_releases import SupportsTriggerAvailableNow
 from spark_integration.options import (
     BACKLOG_THRESHOLD,
     StreamAccess,
@@ -50,6 +49,7 @@ from spark_integration.options import (
     required,
 )
 from spark_integration.passed_marks import PassedMarks
+from spark_integration.releases import SupportsTriggerAvailableNow
 from spark_integration.reports import GroupFollower, followed
 from spark_integration.rows import MARK, column_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows

@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from spark_integration import older_releases
 from spark_integration.errors import InvalidOffset
 from spark_integration.listener import ReportListener, watermark_of
 from spark_integration.offsets import SourceOffset, offset_of
+from spark_integration.releases import HAS_LIMITS, INSTALLED
+from spark_integration.spark_settings import AVAILABLE_NOW
 from strandline.core.incomplete import names
 from strandline.core.time_units import SECONDS_END, text_of, unit_of
 from strandline.paced_log import WARNINGS_PAUSE_MS
@@ -58,6 +59,8 @@ class _Run:
     newest: int | None = None  # mark
     is_ours: bool = False  # whether a source is
     at_mark: int | None = None  # where the last batch left the watermark, if a window that ends there is kept open
+    marks: dict[str, int] = field(default_factory=dict)  # the last mark of each observation
+    is_to_close: bool = False  # whether a batch brought a watermark by which windows are still to be closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +102,10 @@ class MarkWatch(ReportListener):
     is a missing mark certainly lost.
     """
 
-    def __init__(self, *, has_limits: bool = older_releases.HAS_LIMITS, now: Callable[[], float] = monotonic) -> None:
+    def __init__(self, *, has_limits: bool = HAS_LIMITS, now: Callable[[], float] = monotonic) -> None:
         self._now = now
         self._runs: dict[str, _Run] = {}
-        self._open_windows = older_releases.OpenWindows(has_limits=has_limits)
+        self._closes_all = has_limits
         self._warned: set[tuple[str, str]] = set()  # current runs, and of what in each
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
@@ -127,7 +130,10 @@ class MarkWatch(ReportListener):
         run = self._runs.setdefault(str(progress.runId), _Run(progress.name or str(progress.id)))
         self._check_rows(progress, run)
         self._check_late(progress, run)
-        self._open_windows.see(progress, arrived_marks(progress), watermark_of(progress))
+        run.marks |= {name: mark for name, mark in arrived_marks(progress).items() if mark is not None}
+        run.is_to_close = bool(
+            run.marks and progress.stateOperators and min(run.marks.values()) - 1 > (watermark_of(progress) or 0)
+        )
 
     def _check_rows(self, progress: StreamingQueryProgress, run: _Run) -> None:
         """Logs the first event without an event time, and the first with one in another unit than the marks have."""
@@ -233,7 +239,14 @@ class MarkWatch(ReportListener):
                 "advises: the last windows would never close",
                 run.query,
             )
-        self._open_windows.end(event)
+        if run is not None and run.is_to_close and event.exception is None and not self._closes_all:
+            _log.warning(
+                "query %s: the run ended before its last windows were closed, which come with the next run: so Spark "
+                "%s ends an availableNow run, unless %s is true",
+                run.query,
+                INSTALLED,
+                AVAILABLE_NOW,
+            )
         self._warned = {run for run in self._warned if run[0] != ended}
 
 

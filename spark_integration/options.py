@@ -10,9 +10,9 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
-from spark_integration import older_releases
 from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOption
+from spark_integration.releases import HAS_LIMITS, INSTALLED
 from strandline.client.addresses import check_addresses
 from strandline.core.incomplete import OnIncomplete
 from strandline.errors import InvalidConfig
@@ -170,7 +170,7 @@ class SourceOptions:
         the plan, and Spark redacts it in most of its output, not in all.
         """
         options = _in_lower_case(given)
-        older_releases.check_limits(options)
+        check_limits(options)
         large = whole(options, "maxRowsPerBacklogBatch")
         return cls(
             access=StreamAccess.parse(options, environment),
@@ -341,3 +341,16 @@ def _check_positions(name: str, positions: Mapping[str, int]) -> None:
         check_name("segment", segment)
         if type(offset) is not int or not 0 <= offset < OFFSET_BOUND:
             raise InvalidOption(name=name, value=offset, wanted="offsets are whole numbers from 0")
+
+
+def check_limits(options: Mapping[str, str], *, has_limits: bool = HAS_LIMITS) -> None:
+    """Raises InvalidOption for a limit that Spark cannot pass on. An `availableNow` run would end after one such batch,
+    because before 4.2 it is a single batch."""
+    for name in ("maxRowsPerBatch", "maxRowsPerBacklogBatch"):
+        if not has_limits and name.lower() in options:
+            raise InvalidOption(
+                name=name,
+                value=options[name.lower()],
+                wanted=f"leave it out, or install Spark 4.2 or newer; with Spark {INSTALLED}, which is installed, a "
+                "Python source cannot limit its batches",
+            )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
@@ -25,8 +25,6 @@ from strandline.logs.places import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from spark_integration.left_out import LeftOutFile
 
 MARK: Final = "mark"
 FLOOR: Final = "floor"
@@ -52,6 +50,12 @@ class SegmentRange:
     end: int
 
 
+class BatchFile(Protocol):
+    """A file that is brought up to date before a batch yields its mark."""
+
+    def write(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class ReadPartition(InputPartition):
     """The work of one task: ranges, which it reads in turn, and the mark row, which one task of a batch has."""
@@ -60,7 +64,7 @@ class ReadPartition(InputPartition):
     floor: int | None = None
     mark: int | None = None
     status: int = 0  # see `status_of`
-    left_out: LeftOutFile | None = None  # what `leftOutTo` has to have with the mark
+    left_out: BatchFile | None = None  # what `leftOutTo` has to have with the mark
 
 
 def status_of(backlog: bool, left_out: int) -> int:

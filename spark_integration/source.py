@@ -26,10 +26,10 @@ from spark_integration.batches import gather, plan_end, split
 from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLimit, sentence_first
 from spark_integration.left_out import LEFT_OUT_SCHEMA, LeftOutFile, LeftOutReader
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, check_key, later
-from spark_integration.older_releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow, fit
 from spark_integration.options import LEFT_OUT, LeftOutOptions, SourceOptions
 from spark_integration.passed_marks import PassedMarks
 from spark_integration.read_ranges import begin, find_range
+from spark_integration.releases import HAS_LIMITS, ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from spark_integration.reports import GroupFollower, followed
 from spark_integration.rows import SCHEMA, ReadPartition, SegmentRange, read_partition, status_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS, ControllerWindows
@@ -87,7 +87,8 @@ class StrandlineSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         if self._left_out is not None:
             raise InvalidOption(name="read", value=LEFT_OUT, wanted="it is for spark.read; leftOutTo is for a stream")
-        return fit(StrandlineStreamReader(self._settings, self.strategies))
+        reader = StrandlineStreamReader(self._settings, self.strategies)
+        return reader if HAS_LIMITS else ReaderWithoutStarts(reader)
 
 
 class StrandlineReader(DataSourceReader):
@@ -363,6 +364,41 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             return END_OF_TIME_MS, (), present
         bound, without = self._marks().bound(window)
         return EventTimeLag(self._options.max_event_time_lag_ms).apply(bound), without, present
+
+
+class ReaderWithoutStarts(DataSourceStreamReader):
+    """A reader for Spark before 4.2, which gives `latestOffset` neither a start nor a limit. So a batch begins where
+    the last one ended, and has no limit.
+
+    For an `availableNow` run Spark asks before it shows where the query stands, and again before it reads.
+    """
+
+    def __init__(self, reader: StrandlineStreamReader) -> None:
+        self._reader = reader
+        self._last: dict[str, Any] | None = None  # where the batch ended that Spark planned last
+        self._shown: dict[str, Any] | None = None  # where the batch ended that Spark read last
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._reader,)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        return self._reader.initialOffset()
+
+    def latestOffset(self, *_: Any) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        start = self._last or self.initialOffset()
+        self._last = self._reader.end_of_batch(start, self._shown, ReadAllAvailable())
+        return self._last
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._last = self._last or end  # a query that starts again shows its last batch here first
+        self._shown = end
+        return self._reader.partitions(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._reader.read(partition)
+
+    def stop(self) -> None:
+        self._reader.stop()
 
 
 def _partitions(start: Mapping[str, int], end: Mapping[str, int], floor: int | None) -> list[ReadPartition]:

@@ -6,11 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from spark_integration.errors import WrongSetting
+from spark_integration.releases import HAS_LIMITS, INSTALLED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLICY: Final = "spark.sql.streaming.multipleWatermarkPolicy"
+AVAILABLE_NOW: Final = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"  # Spark's setting for older sources
 NO_DATA_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 _log = logging.getLogger(__name__)
@@ -33,3 +35,22 @@ def check_settings(spark: SparkSession) -> None:
             "of a stream at rest stay open; set it to true before the query starts",
             NO_DATA_BATCHES,
         )
+
+
+def check_attached(spark: SparkSession) -> None:
+    """Raises WrongSetting where Spark would fix the end of an attached query's `availableNow` run before it shows its
+    sources where the query stood (decision 0133). The trigger is not known yet."""
+    if HAS_LIMITS:
+        return
+    value = spark.conf.get(AVAILABLE_NOW, "false")
+    if value == "true":
+        raise WrongSetting(
+            setting=AVAILABLE_NOW,
+            value=value,
+            wanted=f"with Spark {INSTALLED}, it makes the second availableNow run of an attached query fail. Leave it "
+            "false where you attach (spark.newSession() has settings of its own), or install Spark 4.2 or newer",
+        )
+    _log.warning(
+        "with Spark %s, an availableNow run of an attached query closes the windows that were complete two runs before",
+        INSTALLED,
+    )

@@ -13,7 +13,7 @@ import logging
 from strandline.errors import StrandlineError
 
 try:
-    from spark_integration.older_releases import REPLACES_FOUND
+    from spark_integration.releases import REPLACES_FOUND
     from spark_integration.source import StrandlineSource
 
     if REPLACES_FOUND:

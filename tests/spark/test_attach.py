@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from reader_client import GroupBacklog, ReaderGroup
 from spark_integration import attach, detach
 from spark_integration.errors import InvalidOption, NotStreaming, WrongSetting
-from spark_integration.older_releases import AVAILABLE_NOW, HAS_LIMITS
 from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.positions import FilePositions
+from spark_integration.releases import HAS_LIMITS
+from spark_integration.spark_settings import AVAILABLE_NOW
 from strandline.core.backlog import CallableStrategy
 from strandline.errors import UnknownStream
 from tests.spark.attached import WIDTH_MS, Folder, finish, settle

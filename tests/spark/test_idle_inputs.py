@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from reader_client import ReaderGroup
 from spark_integration import attach, detach, exact_watermark
-from spark_integration.older_releases import HAS_LIMITS, ReadAllAvailable
 from spark_integration.positions import FilePositions
+from spark_integration.releases import HAS_LIMITS, ReadAllAvailable
 from spark_integration.rows import SCHEMA
 from spark_integration.source import StrandlineSource
 from strandline.client import calls

@@ -15,10 +15,10 @@ from spark_integration import attach, detach, read_events, read_left_out
 from spark_integration.errors import InvalidOption
 from spark_integration.mark_source import MarkOptions, MarkReader
 from spark_integration.offsets import offset_of
-from spark_integration.older_releases import ReadAllAvailable, ReadMaxRows
 from spark_integration.options import StreamAccess
 from spark_integration.passed_marks import PassedMarks
 from spark_integration.positions import FilePositions
+from spark_integration.releases import ReadAllAvailable, ReadMaxRows
 from spark_integration.rows import SCHEMA
 from spark_integration.source import StrandlineSource
 from spark_integration.window_calls import ControllerWindows

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession, functions
 
 from spark_integration import read_events
 from spark_integration.mark_watch import Example
-from spark_integration.older_releases import HAS_LIMITS
+from spark_integration.releases import HAS_LIMITS
 from strandline.logs import Event
 from tests.readme.pages import blocks_of
 from tests.spark.queries import Query, dropped

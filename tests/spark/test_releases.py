@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from reader_client import ReaderGroup
 from spark_integration import exact_watermark
 from spark_integration.errors import InvalidOption, SparkMismatch
-from spark_integration.older_releases import AVAILABLE_NOW, HAS_LIMITS, ReaderWithoutStarts, check_limits
-from spark_integration.options import SourceOptions
-from spark_integration.releases import release
-from spark_integration.source import StrandlineStreamReader
+from spark_integration.options import SourceOptions, check_limits
+from spark_integration.releases import HAS_LIMITS, release
+from spark_integration.source import ReaderWithoutStarts, StrandlineStreamReader
+from spark_integration.spark_settings import AVAILABLE_NOW
 
 WIDTH_MS = 10_000
 
