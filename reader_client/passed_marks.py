@@ -14,19 +14,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import structs
 
 from reader_client.event_windows import LeftOut
 from reader_client.jobs import Job
-from strandline.client import calls
+from strandline.client import calls, passed_marks
 from strandline.client.loop import remote
 from strandline.core.incomplete import Completeness, OnIncomplete, names
 from strandline.errors import WritersLeftOut
-from strandline.limits import PAGE_ENTRIES
 from strandline.paced_log import PacedLog
 from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
+from strandline.wire.streams import WireMark
 
 NOBODY: Final[LeftOut] = {}
 NO_BOUNDS: Final = KeyWindow(None, None, complete=True)
@@ -45,8 +45,8 @@ class Judged:
 class PassedMarks:
     """The marks of all streams of a group, as far as a reader has to know them."""
 
-    def __init__(self, policy: OnIncomplete, log: PacedLog, page_marks: int = PAGE_ENTRIES) -> None:
-        self._policy, self._log, self._page_marks = policy, log, page_marks
+    def __init__(self, policy: OnIncomplete, log: PacedLog) -> None:
+        self._policy, self._log = policy, log
         self._marks: dict[Place, _Marks] = {}
 
     def judge(self, window: GroupWindow) -> Job[Judged]:
@@ -57,7 +57,7 @@ class PassedMarks:
         for stream, each in window.streams.items():
             for key in {**each.keys, **({} if each.set_aside is None else each.set_aside.until)}:
                 place, bounds = (stream, key), each.keys.get(key, NO_BOUNDS)
-                marks = self._marks.setdefault(place, _Marks(*place, self._policy, self._page_marks))
+                marks = self._marks.setdefault(place, _Marks(*place, self._policy))
                 watermark, is_left_out = window.watermarks.get(key), stream in window.idle
                 found = yield from marks.upto(bounds, each, watermark, is_left_out=is_left_out)
                 if self._policy is OnIncomplete.FAIL:
@@ -91,24 +91,16 @@ def _held_at(window: GroupWindow, lowers: Mapping[Place, int | None]) -> GroupWi
     return structs.replace(window, streams=streams, watermarks=watermarks, idle=idle)
 
 
-class _Passed(NamedTuple):
-    """What counts of a mark; its cut may be large."""
-
-    seq: int
-    time: int
-    excluded: tuple[str, ...]
-
-
 class _Marks:
     """The marks of one stream and key, up to the last bound that was judged."""
 
-    def __init__(self, stream: str, key: str, policy: OnIncomplete, page_marks: int) -> None:
-        self._stream, self._key, self._page_marks = stream, key, page_marks
+    def __init__(self, stream: str, key: str, policy: OnIncomplete) -> None:
+        self._stream, self._key = stream, key
         self._policy = OnIncomplete.GO_ON if policy is OnIncomplete.GO_ON else OnIncomplete.WAIT
         self._told = Completeness(f"{stream}, {key}" if key else stream, policy)
         self._here = self._new()
+        self._passed = passed_marks.PassedMarks(stream, self._policy)
         self._lower: int | None = None  # of the last bound that left writers out
-        self._seq = 0  # of its mark
         self.complete_follows = False  # whether there is a complete mark after that bound
 
     def _new(self) -> Completeness:
@@ -156,33 +148,9 @@ class _Marks:
         """Passes the marks up to `lower`, from the last complete one on."""
         around = yield from remote(calls.marks_at(self._stream, lower, key=self._key))
         floor, self.complete_follows = around.floor, around.complete
-        seq = 0 if floor is None else floor.seq
-        if seq < self._seq:  # the group went back
-            self._here, self._seq = self._new(), 0
-        passed: list[_Passed] = []
-        top = seq
-        while top > self._seq:
-            after = max(self._seq, top - self._page_marks)
-            marks = yield from self._between(after, top)
-            complete = [number for number, mark in enumerate(marks) if not mark.excluded]
-            passed = marks[complete[-1] if complete else 0 :] + passed
-            if complete or not marks or marks[0].seq > after + 1:  # or retention has removed the earlier ones
-                self._here = self._new()
-                break
-            top = after
-        for mark in passed:
-            self._here.pass_mark(mark.time, mark.excluded)
-        self._here.pass_mark(lower, self._here.left_out, complete=False)  # of a stream at rest, after all marks
-        self._seq = seq
+        here = yield from self._passed.upto(0 if floor is None else floor.seq, self._read)
+        here.pass_mark(lower, here.left_out, complete=False)  # of a stream at rest, after all marks
+        self._here = here
 
-    def _between(self, after: int, last: int) -> Job[list[_Passed]]:
-        """The marks after a seq, up to the `last`, in as many pages as it takes."""
-        marks: list[_Passed] = []
-        while after < last:
-            page = yield from remote(calls.marks(self._stream, key=self._key, after=after, limit=last - after))
-            found = [_Passed(mark.seq, mark.time, mark.excluded) for mark in page.marks if mark.seq <= last]
-            if not found:
-                break
-            marks += found
-            after = found[-1].seq
-        return marks
+    def _read(self, after: int, limit: int) -> Job[tuple[WireMark, ...]]:
+        return (yield from remote(calls.marks(self._stream, key=self._key, after=after, limit=limit))).marks

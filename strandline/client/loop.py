@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from strandline.client.calls import Call
+if TYPE_CHECKING:
+    from strandline.client.calls import Call
 
 Step = TypeVar("Step")
 Value = TypeVar("Value")

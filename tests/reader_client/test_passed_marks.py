@@ -1,4 +1,4 @@
-"""Whatever marks a reader fetches, and in whatever steps its group comes on or goes back, it goes by all of them."""
+"""In whatever steps the group of a reader comes on or goes back, the reader goes by all of its marks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ def judged(
     return drive(passed.judge(window), controller.connection, time.sleep)
 
 
-@pytest.mark.parametrize("page_marks", [1, 2, 1_000])
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("policy", ["go_on", "wait"])
 @pytest.mark.parametrize("aside", [None, (), ("b",)], ids=["at the mark", "all have left", "b is set aside"])
@@ -82,12 +81,11 @@ def test_a_bound_and_whom_it_leaves_out_follow_from_all_marks_up_to_it(
     marks: tuple[Any, str, tuple[WireMark, ...]],
     policy: str,
     steps: Any,
-    page_marks: int,
     aside: tuple[str, ...] | None,
 ) -> None:
     controller, stream, every = marks
     follows = OnIncomplete(policy)
-    passed = PassedMarks(follows, PacedLog("reader_client"), page_marks)
+    passed = PassedMarks(follows, PacedLog("reader_client"))
     for step in steps:
         mark = every[min(step, len(every) - 1)]
         wanted = Completeness(stream, follows)

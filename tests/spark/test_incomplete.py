@@ -16,12 +16,10 @@ from spark_integration.errors import InvalidOption
 from spark_integration.mark_source import MarkOptions, MarkReader
 from spark_integration.offsets import offset_of
 from spark_integration.options import StreamAccess
-from spark_integration.passed_marks import PassedMarks
 from spark_integration.positions import FilePositions
 from spark_integration.releases import ReadAllAvailable, ReadMaxRows
 from spark_integration.rows import SCHEMA
 from spark_integration.source import StrandlineSource
-from spark_integration.window_calls import ControllerWindows
 from strandline.client import calls, group_calls
 from strandline.core.config import StreamConfig
 from strandline.core.incomplete import OnIncomplete
@@ -147,16 +145,6 @@ def test_the_end_of_a_sealed_stream_ends_the_wait(stream: Any, event_log: Any) -
     mark, without = source.batch(5)
     assert (mark or 0) > 50 and without == []
     source.close()
-
-
-def test_the_last_complete_mark_is_found_in_whatever_order_and_pages_it_is_asked_for(stream: Any) -> None:
-    go_on_without_b(stream)
-    bring_b_back(stream)
-    windows = ControllerWindows(StreamAccess(controller=stream.url, stream=stream.name))
-    waits = PassedMarks(windows, stream.name, OnIncomplete.WAIT)
-    for offset, time in ((4, 10), (7, 50), (3, 10), (2, 10), (5, 10), (7, 50)):
-        assert waits.bound(windows.time_window({"0": offset}))[0] == time
-    windows.close()
 
 
 def test_a_word_that_is_no_policy_is_refused(stream: Any, event_log: Any) -> None:
