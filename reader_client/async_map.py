@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar, assert_never
 
-from reader_client.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
+from reader_client.async_work import Completed, Ticket, Work
 from reader_client.events import AsyncEventReader
 from reader_client.items import EventItem, IdleItem, Item, WatermarkItem
 
@@ -39,7 +39,7 @@ async def map_async(
 
     An error in `work` is raised here, and cancels the work under way.
     """
-    queue: Work[EventItem, Result, Signal] = OrderedWork(capacity) if ordered else UnorderedWork(capacity)
+    queue: Work[EventItem, Result, Signal] = Work(capacity, ordered=ordered)
     source = aiter(items)
     reading: asyncio.Task[Item] | None = None
     working: dict[asyncio.Task[Result], Ticket] = {}

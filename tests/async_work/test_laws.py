@@ -8,7 +8,7 @@ from typing import assert_never
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reader_client.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
+from reader_client.async_work import Completed, Ticket, Work
 from strandline.core.coalesce import Watermark
 
 
@@ -123,7 +123,7 @@ capacities = st.integers(1, 6)
 
 @given(capacities, calls)
 def test_ordered_work_emits_input_up_to_the_first_unfinished_item(capacity: int, calls: list[Call]) -> None:
-    work: OrderedWork[int, str, Watermark] = OrderedWork(capacity)
+    work: Work[int, str, Watermark] = Work(capacity, ordered=True)
     for told in run(work, calls):
         out = as_input(flat(told))
         assert [entry for entry in out if isinstance(entry, int)] == [
@@ -134,7 +134,7 @@ def test_ordered_work_emits_input_up_to_the_first_unfinished_item(capacity: int,
 
 @given(capacities, calls)
 def test_ordered_work_emits_one_last_watermark_per_key_between_items(capacity: int, calls: list[Call]) -> None:
-    work: OrderedWork[int, str, Watermark] = OrderedWork(capacity)
+    work: Work[int, str, Watermark] = Work(capacity, ordered=True)
     told = run(work, calls)
     if not told:
         return
@@ -146,18 +146,18 @@ def test_ordered_work_emits_one_last_watermark_per_key_between_items(capacity: i
 
 @given(capacities, calls)
 def test_unordered_work_emits_results_at_once_and_watermarks_in_turn(capacity: int, calls: list[Call]) -> None:
-    work: UnorderedWork[int, str, Watermark] = UnorderedWork(capacity)
+    work: Work[int, str, Watermark] = Work(capacity, ordered=False)
     for told in run(work, calls):
         out = as_input(flat(told))
         assert [entry for entry in out if isinstance(entry, int)] == told.finished
         assert newest(out) == newest(ready(told))
 
 
-@given(st.sampled_from([OrderedWork, UnorderedWork]), capacities, calls)
+@given(st.booleans(), capacities, calls)
 def test_no_item_comes_out_after_a_watermark_that_it_came_before(
-    kind: type[Work[int, str, Watermark]], capacity: int, calls: list[Call]
+    ordered: bool, capacity: int, calls: list[Call]
 ) -> None:
-    told = run(kind(capacity), calls)
+    told = run(Work(capacity, ordered=ordered), calls)
     if not told:
         return
     out, sequence = as_input(flat(told[-1])), told[-1].sequence
@@ -167,11 +167,9 @@ def test_no_item_comes_out_after_a_watermark_that_it_came_before(
             assert before <= set(out[:at])
 
 
-@given(st.sampled_from([OrderedWork, UnorderedWork]), capacities, calls)
-def test_watermarks_rise_and_each_one_that_comes_out_went_in(
-    kind: type[Work[int, str, Watermark]], capacity: int, calls: list[Call]
-) -> None:
-    told = run(kind(capacity), calls)
+@given(st.booleans(), capacities, calls)
+def test_watermarks_rise_and_each_one_that_comes_out_went_in(ordered: bool, capacity: int, calls: list[Call]) -> None:
+    told = run(Work(capacity, ordered=ordered), calls)
     last: dict[str, int] = {}
     for entry in flat(told[-1]) if told else []:
         if isinstance(entry, Watermark):
@@ -180,11 +178,9 @@ def test_watermarks_rise_and_each_one_that_comes_out_went_in(
             last[entry.key] = entry.value
 
 
-@given(st.sampled_from([OrderedWork, UnorderedWork]), capacities, calls)
-def test_each_item_comes_out_once_with_its_own_result(
-    kind: type[Work[int, str, Watermark]], capacity: int, calls: list[Call]
-) -> None:
-    work = kind(capacity)
+@given(st.booleans(), capacities, calls)
+def test_each_item_comes_out_once_with_its_own_result(ordered: bool, capacity: int, calls: list[Call]) -> None:
+    work: Work[int, str, Watermark] = Work(capacity, ordered=ordered)
     told = run(work, calls)
     results = [entry for entry in (flat(told[-1]) if told else []) if isinstance(entry, Completed)]
     assert all(entry.result == f"result of {entry.item}" for entry in results)

@@ -7,12 +7,11 @@ from itertools import product
 
 import pytest
 
-from reader_client.async_work import Completed, OrderedWork, Ticket, UnorderedWork
+from reader_client.async_work import Completed, Ticket, Work
 from strandline.core.coalesce import Watermark
 from strandline.errors import InvalidConfig, QueueFull, UnknownTicket
 
-BOTH = pytest.mark.parametrize("kind", [OrderedWork, UnorderedWork])
-Kind = type[OrderedWork[str, str, Watermark]] | type[UnorderedWork[str, str, Watermark]]
+BOTH = pytest.mark.parametrize("ordered", [True, False])
 
 
 def done(*items: str) -> list[Completed[str, str]]:
@@ -26,7 +25,7 @@ def wm(value: int, key: str = "") -> Watermark:
 def test_ordered_results_and_watermarks_come_in_submission_order() -> None:
     #   in        e1  e2  W(10)  e3  W(20)
     #   results   e3: -          e1: e1        e2: e2 W(10) e3 W(20)
-    work: OrderedWork[str, str, Watermark] = OrderedWork(3)
+    work: Work[str, str, Watermark] = Work(3, ordered=True)
     e1, e2 = work.submit("a"), work.submit("b")
     assert work.behind("", wm(10)) == []
     e3 = work.submit("c")
@@ -39,7 +38,7 @@ def test_ordered_results_and_watermarks_come_in_submission_order() -> None:
 def test_unordered_results_come_at_once_and_watermarks_wait() -> None:
     #   in        e1  e2  W(10)  e3  W(20)
     #   results   e3: e3         e1: e1        e2: e2 W(20)
-    work: UnorderedWork[str, str, Watermark] = UnorderedWork(3)
+    work: Work[str, str, Watermark] = Work(3, ordered=False)
     e1, e2 = work.submit("a"), work.submit("b")
     assert work.behind("", wm(10)) == []
     e3 = work.submit("c")
@@ -50,8 +49,8 @@ def test_unordered_results_come_at_once_and_watermarks_wait() -> None:
 
 
 @BOTH
-def test_the_capacity_bounds_what_is_under_way_and_the_refusal_changes_nothing(kind: Kind) -> None:
-    work = kind(2)
+def test_the_capacity_bounds_what_is_under_way_and_the_refusal_changes_nothing(ordered: bool) -> None:
+    work: Work[str, str, Watermark] = Work(2, ordered=ordered)
     e1 = work.submit("a")
     assert not work.full
     work.submit("b")
@@ -66,7 +65,7 @@ def test_the_capacity_bounds_what_is_under_way_and_the_refusal_changes_nothing(k
 
 
 def test_unordered_work_behind_a_stuck_item_takes_no_more_room_with_time() -> None:
-    work: UnorderedWork[str, str, Watermark] = UnorderedWork(2)
+    work: Work[str, str, Watermark] = Work(2, ordered=False)
     stuck = work.submit("stuck")
     sizes = set()
     for value in range(1_000):
@@ -80,13 +79,13 @@ def test_unordered_work_behind_a_stuck_item_takes_no_more_room_with_time() -> No
 
 def test_unordered_each_item_that_stays_holds_just_the_watermarks_after_it() -> None:
     #   in    stuck  a W(1)  a W(2) …  slow  b W(101)  b W(102) …      every a and b is done at once
-    def pass_by(work: UnorderedWork[str, str, Watermark], item: str, value: int) -> None:
+    def pass_by(work: Work[str, str, Watermark], item: str, value: int) -> None:
         ticket = work.submit(item)
         work.behind("", wm(value))
         assert work.complete(ticket, item.upper()) == done(item)
 
     for before, after in product(range(12), repeat=2):
-        work: UnorderedWork[str, str, Watermark] = UnorderedWork(4)
+        work: Work[str, str, Watermark] = Work(4, ordered=False)
         stuck = work.submit("stuck")
         for count in range(1, before + 1):
             pass_by(work, "a", count)
@@ -98,8 +97,8 @@ def test_unordered_each_item_that_stays_holds_just_the_watermarks_after_it() -> 
 
 
 @BOTH
-def test_a_ticket_is_completed_once(kind: Kind) -> None:
-    work = kind(2)
+def test_a_ticket_is_completed_once(ordered: bool) -> None:
+    work: Work[str, str, Watermark] = Work(2, ordered=ordered)
     ticket, other = work.submit("a"), work.submit("b")
     work.complete(ticket, "A")
     for wrong in (ticket, Ticket(99)):
@@ -111,14 +110,14 @@ def test_a_ticket_is_completed_once(kind: Kind) -> None:
 
 @BOTH
 @pytest.mark.parametrize("capacity", [0, -1, True, 1.0, None])
-def test_a_capacity_must_be_a_positive_whole_number(kind: Kind, capacity: object) -> None:
+def test_a_capacity_must_be_a_positive_whole_number(ordered: bool, capacity: object) -> None:
     with pytest.raises(InvalidConfig, match="capacity"):
-        kind(capacity)  # type: ignore[arg-type]  # what is refused is the wrong type too
+        Work(capacity, ordered=ordered)  # type: ignore[arg-type]  # what is refused is the wrong type too
 
 
 @BOTH
-def test_the_newest_signal_of_a_subject_comes_at_its_own_place(kind: Kind) -> None:
-    work = kind(1)
+def test_the_newest_signal_of_a_subject_comes_at_its_own_place(ordered: bool) -> None:
+    work: Work[str, str, Watermark] = Work(1, ordered=ordered)
     ticket = work.submit("a")
     for value, key in ((1, "order"), (2, "ship"), (3, "order")):
         work.behind(key, wm(value, key))
