@@ -37,7 +37,6 @@ from reader_client.items import IdleItem as IdleItem
 from reader_client.items import ReaderState as ReaderState
 from reader_client.items import WatermarkItem as WatermarkItem
 from reader_client.mark_follower import Following as Following
-from reader_client.ordering_buffer import EventTimeOrdering as EventTimeOrdering
 from reader_client.windows import AsyncTimeWindows as AsyncTimeWindows
 from reader_client.windows import PositionAt as PositionAt
 from reader_client.windows import TimeWindows as TimeWindows

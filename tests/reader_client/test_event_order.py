@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Any
 
 import pytest
@@ -45,6 +46,33 @@ def test_events_come_in_mark_order_only_when_ordered(
     ):
         with_order, without = disorder_of(ordered), disorder_of(unordered)
     assert with_order < without / 10
+
+
+def test_pdp_26s_trace_is_ordered_and_shows_late_events(written: Any) -> None:
+    #   watermark   …08681                                …26273     …54349
+    #   in                  …50230 B  …19197 A  …91235 C
+    #                       (early)   (on time) (late)
+    #   out                                     C late    A          B
+    world, marks, out, held = (
+        written(),
+        [1510626708681, 1510626726273, 1510626754349],
+        list[str](),
+        list[tuple[int, str]](),
+    )
+    names = {1510626750230: "B", 1510626719197: "A", 1510626691235: "C"}
+    world.controller.note(world.stream, marks.pop(0), {"0": 0})
+    world.write(*[("0", time) for time in names])
+    with reading(world, world.group(), time_domain="event", event_time=time_of) as reader:
+        while (item := reader.read(300)) is not None or marks:
+            if item is None:
+                world.controller.note(world.stream, marks.pop(0), {"0": 3})
+            elif item.is_event and item.is_late:
+                out.append(f"{names[item.times['']]} late")
+            elif item.is_event:
+                heappush(held, (item.times[""], names[item.times[""]]))
+            while item is not None and item.is_watermark and held and held[0][0] < item.watermark:
+                out.append(heappop(held)[1])
+    assert out == ["C late", "A", "B"]
 
 
 def test_lag_is_a_time_for_each_segment(written: Any) -> None:
