@@ -30,8 +30,6 @@ from strandline.core.incomplete import Interval, intervals, passed_on
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from strandline.wire.streams import WireMark
-
 LEFT_OUT_SCHEMA: Final = StructType(
     [
         StructField("from", TimestampType()),
@@ -62,7 +60,9 @@ class LeftOutReader(DataSourceReader):
         start = None if self._options.start is None else self._options.start + lag.max_event_time_lag_ms
         try:
             ended = windows.describe().sealed  # before the marks, so that none follows
-            marks = ((lag.at(mark.time), mark.excluded) for mark in _marks_from(start, windows))
+            floor = None if start is None else windows.marks_at(start).floor
+            found = windows.marks_after(0 if floor is None else floor.seq - 1)
+            marks = ((lag.at(mark.time), mark.excluded) for mark in found)
             return [LeftOutRows(tuple(intervals(marks, ended=ended)))]
         finally:
             windows.close()
@@ -70,15 +70,6 @@ class LeftOutReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LeftOutRows)
         yield from _table(partition.found, self._options.access.time_key).to_batches()
-
-
-def _marks_from(start: int | None, windows: ControllerWindows) -> Iterator[WireMark]:
-    """Yields the marks from the last one at or before a time on, oldest first."""
-    floor = None if start is None else windows.marks_at(start).floor
-    after = 0 if floor is None else floor.seq - 1
-    while page := windows.marks(after):
-        yield from page
-        after = page[-1].seq
 
 
 @dataclass(frozen=True, slots=True)

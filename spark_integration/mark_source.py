@@ -31,6 +31,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
@@ -45,6 +46,7 @@ from spark_integration.options import (
     backlog_threshold,
     check_count,
     duration,
+    in_lower_case,
     on_incomplete,
     required,
 )
@@ -101,11 +103,7 @@ class MarkOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
         """Reads Spark's options. Raises InvalidOption, which names the option and its valid values."""
-        given = {name.lower(): value for name, value in options.items()}
-        known = {name.lower() for name in KNOWN}
-        for name, value in given.items():
-            if name not in known:
-                raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}")
+        given = in_lower_case(options, KNOWN)
         return cls(
             access=StreamAccess.parse(given),
             source=required(given, "source", "the call of attach whose source these marks are for"),
@@ -147,8 +145,6 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: MarkOptions) -> None:
         self._options = options
-        self._open_windows: ControllerWindows | None = None  # until the process ends: Spark does not stop this reader
-        self._open_marks: PassedMarks | None = None
         self._last: tuple[Positions, int | None] | None = None  # the group's positions and the mark, as read last
         self._awaits_reports = False  # in an availableNow run
         self._last_seen_at = 0  # when this run last called the group
@@ -208,7 +204,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _register(self, begin: MarkOffset, end: MarkOffset) -> MarkOffset:
         """Registers this run with the group, at positions that the checkpoint certainly has."""
-        windows, threshold_ms = self._windows(), self._options.backlog_threshold_ms
+        windows, threshold_ms = self._windows, self._options.backlog_threshold_ms
         _, identity = windows.window_of({}, begin.identity)
         before = _registered(begin, self._describe(begin.group))
         follower = GroupFollower(windows, begin.group, begin.stream, backlog_threshold_ms=threshold_ms)
@@ -231,13 +227,13 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         from strandline.client import group_calls
 
         try:
-            return self._windows().ask(lambda: group_calls.describe_group(group))
+            return self._windows.ask(lambda: group_calls.describe_group(group))
         except UnknownGroup:
             return None
 
     def _await_report(self, begin: MarkOffset) -> None:
         """Waits until the listener has reported the last batch, at most REPORT_WAIT_MS."""
-        windows, started_ms, looks = self._windows(), self._windows().now_ms(), 0
+        windows, started_ms, looks = self._windows, self._windows.now_ms(), 0
         while windows.now_ms() - started_ms < REPORT_WAIT_MS:
             seen_at = self._check(begin).last_heard_at
             if seen_at > self._last_seen_at:
@@ -252,23 +248,20 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             REPORT_WAIT_MS,
         )
 
-    def _windows(self) -> ControllerWindows:
-        if self._open_windows is None:
-            self._open_windows = ControllerWindows(self._options.access)
-        return self._open_windows
+    @cached_property
+    def _windows(self) -> ControllerWindows:  # until the process ends: Spark does not stop this reader
+        return ControllerWindows(self._options.access)
 
+    @cached_property
     def _marks(self) -> PassedMarks:
-        if self._open_marks is None:
-            options = self._options
-            self._open_marks = PassedMarks(self._windows(), options.access.stream, options.on_incomplete)
-        return self._open_marks
+        return PassedMarks(self._windows, self._options.access.stream, self._options.on_incomplete)
 
     def _positions_and_mark(self, group: str) -> tuple[Positions, int | None, tuple[str, ...]]:
         """Returns the group's positions, the mark there, and whom it leaves out."""
         from strandline.client import group_calls
 
         access = self._options.access
-        window = self._windows().ask(lambda: group_calls.group_window(group))
+        window = self._windows.ask(lambda: group_calls.group_window(group))
         own = window.streams.get(access.stream)
         if own is None:
             raise InvalidOption(
@@ -279,10 +272,10 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         positions = {stream: each.position for stream, each in window.streams.items()}
         if own.end_of_stream:
             return positions, END_OF_TIME_MS, ()
-        by_key, marks = own.keys.get(access.time_key), self._marks()
+        by_key, marks = own.keys.get(access.time_key), self._marks
         passed = TimeWindow(None, None) if by_key is None else TimeWindow(by_key.lower, None, by_key.complete)
         if not passed.complete:
-            passed = self._windows().time_window(begun(own.position))  # which has the mark's number
+            passed = self._windows.time_window(begun(own.position))  # which has the mark's number
         bound, without = marks.bound(passed)
         others = marks.followed(followed(window, access.stream, access.time_key), complete=window.complete)
         bound = EventTimeLag(self._options.max_event_time_lag_ms).apply(later(bound, others))

@@ -169,7 +169,7 @@ class SourceOptions:
         Better set the token in the driver's environment variable STRANDLINE_TOKEN, or in a file: an option is part of
         the plan, and Spark redacts it in most of its output, not in all.
         """
-        options = _in_lower_case(given)
+        options = in_lower_case(given)
         check_limits(options)
         large = whole(options, "maxRowsPerBacklogBatch")
         return cls(
@@ -201,7 +201,7 @@ class LeftOutOptions:
     def of(cls, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Self | None:
         """Reads Spark's options; returns None if they ask for events. Those of a log have no meaning here. Raises
         InvalidOption."""
-        options = _in_lower_case(given)
+        options = in_lower_case(given)
         read = options.get("read", EVENTS)
         if read not in (EVENTS, LEFT_OUT):
             raise InvalidOption(name="read", value=read, wanted=f"{EVENTS} or {LEFT_OUT}")
@@ -218,15 +218,15 @@ class LeftOutOptions:
         )
 
 
-def _in_lower_case(given: Mapping[str, str]) -> dict[str, str]:
+def in_lower_case(given: Mapping[str, str], names: Sequence[str] = KNOWN) -> dict[str, str]:
     """Returns the options with their names in lower case. Raises InvalidOption for one that there is not."""
     options = {name.lower(): value for name, value in given.items()}
-    known = {name.lower(): name for name in KNOWN}
+    known = {name.lower(): name for name in names}
     for name, value in options.items():
         if name not in known and not name.startswith(KAFKA_PREFIX):
             meant = [known[each] for each in get_close_matches(name, known, n=1)]
             wanted = f"there is no such option: {f'did you mean {meant[0]}? ' if meant else ''}Known are"
-            raise InvalidOption(name=name, value=value, wanted=f"{wanted} {', '.join(KNOWN)}, and {KAFKA_PREFIX}…")
+            raise InvalidOption(name=name, value=value, wanted=f"{wanted} {', '.join(names)}, and {KAFKA_PREFIX}…")
     return options
 
 

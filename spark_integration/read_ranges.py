@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, assert_never
 
 from spark_integration.errors import NotYetComplete
@@ -176,16 +177,7 @@ def _noted_by(time: int, windows: ControllerWindows) -> WireMark | None:
 
 
 def _marks_between(start: Mapping[str, int], end: Mapping[str, int], windows: ControllerWindows) -> Iterator[WireMark]:
-    """Yields the marks that are passed between two positions, oldest first."""
-    last = windows.time_window(begun(end)).mark_seq
-    if last is None:
-        return
+    """The marks that are passed between two positions, oldest first."""
+    last = windows.time_window(begun(end)).mark_seq or 0
     after = windows.time_window(begun(start)).mark_seq or 0
-    while after < last:
-        page = windows.marks(after)
-        if not page:
-            return
-        for mark in page:
-            after = mark.seq
-            if after <= last:
-                yield mark
+    return takewhile(lambda mark: mark.seq <= last, windows.marks_after(after) if after < last else ())

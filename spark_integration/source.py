@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from uuid import uuid4
 
@@ -120,10 +121,6 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def __init__(self, options: SourceOptions, strategies: tuple[BacklogStrategy, ...] = ()) -> None:
         self._options = options
         self._run = uuid4().hex[:8]
-        self._open_log: LogReader | None = None
-        self._open_windows: ControllerWindows | None = None
-        self._open_follower: GroupFollower | None = None
-        self._open_marks: PassedMarks | None = None
         self._by_lag = BacklogDetector(options.backlog_threshold_ms)  # without a group, which has a status of its own
         self._behind = self._by_lag.backlog
         self._by_size = RemainingOffsetsStrategy(options.backlog_remaining_offsets)
@@ -140,7 +137,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     @sentence_first
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        beginning = begin(self._options, self._log(), self._windows())
+        beginning = begin(self._options, self._log, self._windows)
         for remark in (beginning.doubt, beginning.widened):
             if remark is not None:
                 _log.warning("stream %s: %s", self._options.access.stream, remark)
@@ -169,7 +166,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         begin, key = SourceOffset.from_json(start), self._options.access.time_key
         check_key(begin, key)
         settled = {} if processed is None else SourceOffset.from_json(processed).positions
-        follower = None if processed is None else self._follower()
+        follower = None if processed is None else self._follower
         group = None if follower is None else follower.report(settled)
         segments = self._ask_log(lambda log: log.segments())
         ends = self._ends(begin)
@@ -188,10 +185,10 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             mark = later(mark, self._followed(window))
         end = SourceOffset(planned, later(begin.mark, mark), backlog, self._run, identity, key, without)
         if end.run == begin.run and end.mark == begin.mark and not _moved(begin, planned):
-            if planned == ends and self._windows().now_ms() - self._log_checked_at >= CHECKED_MS:
+            if planned == ends and self._windows.now_ms() - self._log_checked_at >= CHECKED_MS:
                 self._check_log_ends()
             return start  # a change of the backlog alone needs no batch
-        self._log_checked_at = self._windows().now_ms()
+        self._log_checked_at = self._windows.now_ms()
         return end.to_json()
 
     def _followed(self, window: GroupWindow) -> int | None:
@@ -201,7 +198,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """
         access = self._options.access
         bound = followed(window, access.stream, access.time_key)
-        bound = self._marks().followed(bound, complete=window.complete)
+        bound = self._marks.followed(bound, complete=window.complete)
         read = {stream: each.position for stream, each in window.streams.items()}
         if bound is None or (self._target is not None and read == self._read):
             return None
@@ -233,10 +230,9 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return [*others, replace(last, mark=until.mark, status=status, left_out=left_out)]
 
     def stop(self) -> None:
-        if self._open_log is not None:
-            self._open_log.close()
-        if self._open_windows is not None:
-            self._open_windows.close()
+        for opened in (vars(self).get("_log"), vars(self).get("_windows")):
+            if opened is not None:
+                opened.close()
 
     # -- reading, on the executors ---------------------------------------------------------------------------
 
@@ -247,18 +243,32 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     # -- inside ----------------------------------------------------------------------------------------------
 
+    @cached_property
     def _log(self) -> LogReader:
-        if self._open_log is None:
-            self._open_log = self._options.place.open_reader()
-        return self._open_log
+        return self._options.place.open_reader()
+
+    @cached_property
+    def _windows(self) -> ControllerWindows:
+        return ControllerWindows(self._options.access)
+
+    @cached_property
+    def _marks(self) -> PassedMarks:
+        return PassedMarks(self._windows, self._options.access.stream, self._options.on_incomplete)
+
+    @cached_property
+    def _follower(self) -> GroupFollower | None:
+        options, threshold_ms = self._options, self._options.backlog_threshold_ms
+        if options.group is None:
+            return None
+        return GroupFollower(self._windows, options.group, options.access.stream, backlog_threshold_ms=threshold_ms)
 
     def _ask_log(self, ask: Callable[[LogReader], Value]) -> Value:
         """Asks the log until it answers, for `controllerWaitMs`. Raises LogUnavailable after that."""
-        windows, options = self._windows(), self._options
+        windows, options = self._windows, self._options
         started_ms = windows.now_ms()
         while True:
             try:
-                return ask(self._log())
+                return ask(self._log)
             except LogUnavailable as error:
                 waited_ms = windows.now_ms() - started_ms
                 if waited_ms >= options.access.wait_ms:
@@ -266,30 +276,10 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                     raise LogUnavailable(path=error.path, reason=f"{by}: {error.reason}") from error
             windows.pause(WINDOW_PAUSE_BOUND_MS)
 
-    def _windows(self) -> ControllerWindows:
-        if self._open_windows is None:
-            self._open_windows = ControllerWindows(self._options.access)
-        return self._open_windows
-
-    def _marks(self) -> PassedMarks:
-        if self._open_marks is None:
-            options = self._options
-            self._open_marks = PassedMarks(self._windows(), options.access.stream, options.on_incomplete)
-        return self._open_marks
-
-    def _follower(self) -> GroupFollower | None:
-        options = self._options
-        if self._open_follower is None and options.group is not None:
-            threshold_ms, stream = options.backlog_threshold_ms, options.access.stream
-            self._open_follower = GroupFollower(
-                self._windows(), options.group, stream, backlog_threshold_ms=threshold_ms
-            )
-        return self._open_follower
-
     def _ends(self, begin: SourceOffset) -> Mapping[str, int]:
         """Returns where the log ends. Raises InvalidOffset if that is before the checkpoint: then it is another log.
         Where a log's end is not seen at once it waits first."""
-        windows, options = self._windows(), self._options
+        windows, options = self._windows, self._options
         started_ms = windows.now_ms()
         while True:
             ends = self._ask_log(lambda log: log.end_offsets())
@@ -310,10 +300,10 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _check_log_ends(self) -> None:
         """Names a log that ends before the marks do, once."""
-        self._log_checked_at = self._windows().now_ms()
+        self._log_checked_at = self._windows.now_ms()
         if self._log_is_short:
             return
-        marks = self._windows().describe().latest_marks.values()
+        marks = self._windows.describe().latest_marks.values()
         ends = self._ask_log(lambda log: log.end_offsets())  # afterwards, so that a new mark does not look too far
         line = short_log(self._options.access.stream, ends, [mark.cut for mark in marks])
         if line is not None:
@@ -328,7 +318,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             return None
         lag, there = EventTimeLag(options.max_event_time_lag_ms), dict[str, int | None]()
         if until.without and until.mark is not None:
-            there = self._marks().there(until.mark + options.max_event_time_lag_ms)
+            there = self._marks.there(until.mark + options.max_event_time_lag_ms)
         there = {writer: lag.apply(since) for writer, since in there.items()}
         return LeftOutFile(options.left_out_to, access.stream, access.time_key, begin.mark, there)
 
@@ -339,7 +329,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._by_size.update(remaining)
         if group is not None:
             self._behind = group.backlog
-        elif self._by_lag.threshold_ms is not None and remaining == 0 and _at_rest(self._windows().describe().writers):
+        elif self._by_lag.threshold_ms is not None and remaining == 0 and _at_rest(self._windows.describe().writers):
             self._behind = self._by_lag.went_idle()
         else:
             self._behind = self._by_lag.woke(begin.mark, time.time_ns() // 1_000_000)
@@ -359,10 +349,10 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """Returns the greatest possible watermark when exactly these positions are read, the writers that the last mark
         there leaves out, and the stream's identity. Raises StreamRecreated if that is not the one that the query began
         with, and WritersLeftOut."""
-        window, present = self._windows().window_of(begun(positions), identity)
+        window, present = self._windows.window_of(begun(positions), identity)
         if window.end_of_stream:
             return END_OF_TIME_MS, (), present
-        bound, without = self._marks().bound(window)
+        bound, without = self._marks.bound(window)
         return EventTimeLag(self._options.max_event_time_lag_ms).apply(bound), without, present
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_integration.errors import NoWindow
@@ -106,6 +106,12 @@ class ControllerWindows:
 
         access = self._access
         return self.ask(lambda: calls.marks(access.stream, key=access.time_key, after=after, limit=limit)).marks
+
+    def marks_after(self, after: int) -> Iterator[WireMark]:
+        """Yields all marks after a seq, oldest first."""
+        while page := self.marks(after):
+            yield from page
+            after = page[-1].seq
 
     def describe(self) -> StreamDescription:
         from strandline.client import calls

@@ -349,7 +349,7 @@ class TestGroups:
         access = StreamAccess(controller=stream.url, stream=stream.name)
         reader = self.marks(stream)
         seams = Seams(sleep=lambda _: self.handle_progress(stream, begun, {"0": 5}))  # while the reader waits
-        reader._open_windows = ControllerWindows(access, seams=seams)
+        reader._windows = ControllerWindows(access, seams=seams)
         reader.prepareForTriggerAvailableNow()
         begun = self.next_of(reader, reader.initialOffset())
         stream.mark(500, {"0": 5})
