@@ -18,7 +18,7 @@ from spark_integration.options import BACKLOG_THRESHOLD, LEFT_OUT, LeftOutOption
 from spark_integration.read_ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
 from spark_integration.watermark import OBSERVATION, exact_watermark
-from spark_integration.window_calls import ControllerWindows, check_call
+from spark_integration.window_calls import check_call
 from strandline.core.backlog import BacklogStrategy
 from strandline.core.incomplete import OnIncomplete
 from strandline.core.time_units import milliseconds
@@ -173,15 +173,8 @@ def read_range(
     Raises NotYetComplete."""
     _check_options(options, startingTime="start", endingTime="end")
     given = {**options, "controller": controller_text(controller), "stream": stream}
-    settings = SourceOptions.parse(
-        _texts({**given, "startingTime": _moment("start", start), "endingTime": _moment("end", end)})
-    )
-    windows = ControllerWindows(settings.access)
-    try:
-        with settings.place.open_reader() as log:
-            return find_range(settings, log, windows)
-    finally:
-        windows.close()
+    given |= {"startingTime": _moment("start", start), "endingTime": _moment("end", end)}
+    return find_range(SourceOptions.parse(_texts(given)))
 
 
 def _check_options(options: Mapping[str, object], **arguments: str) -> None:

@@ -13,6 +13,7 @@ has is a function of the batches, and it is replaced as a whole: a batch that ru
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -56,16 +57,14 @@ class LeftOutReader(DataSourceReader):
 
     @sentence_first
     def partitions(self) -> list[InputPartition]:
-        windows, lag = ControllerWindows(self._options.access), EventTimeLag(self._options.max_event_time_lag_ms)
+        lag = EventTimeLag(self._options.max_event_time_lag_ms)
         start = None if self._options.start is None else self._options.start + lag.max_event_time_lag_ms
-        try:
+        with closing(ControllerWindows(self._options.access)) as windows:
             ended = windows.describe().sealed  # before the marks, so that none follows
             floor = None if start is None else windows.marks_at(start).floor
             found = windows.marks_after(0 if floor is None else floor.seq - 1)
             marks = ((lag.at(mark.time), mark.excluded) for mark in found)
             return [LeftOutRows(tuple(intervals(marks, ended=ended)))]
-        finally:
-            windows.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LeftOutRows)

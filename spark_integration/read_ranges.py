@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, assert_never
@@ -100,15 +101,15 @@ def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) ->
             assert_never(start)
 
 
-def find_range(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> ReadRange:
+def find_range(options: SourceOptions) -> ReadRange:
     """Returns the range of a batch read. Raises NotYetComplete if the end is unknown after `endingWait`."""
-    beginning = begin(options, log, windows)
-    end = _end(options, log, windows)
-    incomplete = tuple(
-        IncompleteMark(time=mark.time, excluded=mark.excluded)
-        for mark in _marks_between(beginning.positions, end, windows)
-        if not mark.complete
-    )
+    with closing(ControllerWindows(options.access)) as windows, options.place.open_reader() as log:
+        beginning, end = begin(options, log, windows), _end(options, log, windows)
+        incomplete = tuple(
+            IncompleteMark(time=mark.time, excluded=mark.excluded)
+            for mark in _marks_between(beginning.positions, end, windows)
+            if not mark.complete
+        )
     return ReadRange(beginning=beginning, end=end, incomplete=incomplete)
 
 

@@ -100,12 +100,7 @@ class StrandlineReader(DataSourceReader):
 
     @sentence_first
     def partitions(self) -> list[InputPartition]:
-        windows = ControllerWindows(self._options.access)
-        try:
-            with self._options.place.open_reader() as log:
-                found = find_range(self._options, log, windows)
-        finally:
-            windows.close()
+        found = find_range(self._options)
         for remark in found.remarks():
             _log.warning("stream %s: %s", self._options.access.stream, remark)
         return list(_partitions(found.beginning.positions, found.end, None))
