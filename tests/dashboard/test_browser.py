@@ -203,6 +203,7 @@ def test_a_command_is_shown_while_the_page_changes_and_is_copied(shop: Shop, pag
     page.get_by_text("Split, merge, truncate, drop").click()
     shop.note("crowd", "another", 3)
     expect(page.get_by_text("1–25 of 301")).to_be_visible()
+    assert found_on(page) == []
     page.get_by_role("button", name="Copy the command").click()
     expect(page.get_by_text("select the text and copy that")).to_be_visible()
 
