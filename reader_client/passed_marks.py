@@ -20,7 +20,8 @@ from msgspec import structs
 
 from reader_client.event_windows import LeftOut
 from reader_client.jobs import Job
-from strandline.client import calls, passed_marks
+from strandline.client import calls
+from strandline.client.completeness import CompletenessReader
 from strandline.client.loop import remote
 from strandline.core.incomplete import Completeness, OnIncomplete, names
 from strandline.errors import WritersLeftOut
@@ -99,7 +100,7 @@ class _Marks:
         self._policy = OnIncomplete.GO_ON if policy is OnIncomplete.GO_ON else OnIncomplete.WAIT
         self._told = Completeness(f"{stream}, {key}" if key else stream, policy)
         self._here = self._new()
-        self._passed = passed_marks.PassedMarks(stream, self._policy)
+        self._passed = CompletenessReader(stream, self._policy)
         self._lower: int | None = None  # of the last bound that left writers out
         self.complete_follows = False  # whether there is a complete mark after that bound
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from strandline.client.completeness import CompletenessReader
 from strandline.client.loop import drive, local
-from strandline.client.passed_marks import PassedMarks as FollowedMarks
 from strandline.core.incomplete import UNNAMED, Completeness, OnIncomplete
 from strandline.core.window import TimeWindow
 from strandline.errors import WritersLeftOut
@@ -24,7 +24,7 @@ class PassedMarks:
     def __init__(self, windows: ControllerWindows, stream: str, policy: OnIncomplete) -> None:
         self._windows, self._stream, self._policy = windows, stream, policy
         self._logged = Completeness(stream, policy)
-        self._to_bound, self._to_time = FollowedMarks(stream, policy), FollowedMarks(stream)
+        self._at_bound, self._at_time = CompletenessReader(stream, policy), CompletenessReader(stream)
 
     def bound(self, window: TimeWindow) -> tuple[int | None, tuple[str, ...]]:
         """Returns the watermark at a window's position, and the writers that its mark leaves out. Logs a line when
@@ -36,7 +36,7 @@ class PassedMarks:
             _log.warning("%s", line)
         here = Completeness(self._stream, self._policy)
         if not window.complete and window.mark_seq is not None and self._policy is not OnIncomplete.GO_ON:
-            here = self._upto(self._to_bound, window.mark_seq)
+            here = self._upto(self._at_bound, window.mark_seq)
         here.pass_mark(window.lower, excluded, complete=window.complete)
         return here.watermark, here.left_out
 
@@ -52,9 +52,9 @@ class PassedMarks:
         """Returns whom the last mark at or before a time leaves out, each with the time of the last one that did not;
         None where there was none, or where retention removed it."""
         floor = self._windows.marks_at(time).floor
-        return self._upto(self._to_time, 0 if floor is None else floor.seq).there
+        return self._upto(self._at_time, 0 if floor is None else floor.seq).there
 
-    def _upto(self, passed: FollowedMarks, seq: int) -> Completeness:
+    def _upto(self, passed: CompletenessReader, seq: int) -> Completeness:
         steps = passed.upto(seq, lambda after, limit: local(lambda: self._windows.marks(after, limit=limit)))
         return drive(steps, lambda step: step.work())
 

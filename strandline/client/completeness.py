@@ -1,4 +1,4 @@
-"""The marks of one stream and key up to one that a reader chooses, in whatever order it chooses them."""
+"""The completeness of a stream's marks up to any of them, in whatever order a reader asks for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Passed(NamedTuple):
     excluded: tuple[str, ...]
 
 
-class PassedMarks:
+class CompletenessReader:
     """Reads marks back to the last complete one, since what is before follows from that, or back to those it knows."""
 
     def __init__(

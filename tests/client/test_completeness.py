@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline.client.completeness import CompletenessReader
 from strandline.client.loop import drive, local
-from strandline.client.passed_marks import PassedMarks
 from strandline.core.incomplete import Completeness, OnIncomplete
 
 LEFT_OUT = st.sets(st.sampled_from("abc"), max_size=2).map(lambda each: tuple(sorted(each)))
@@ -30,7 +30,7 @@ def test_what_is_passed_follows_from_all_marks_up_to_it(left_out: list[tuple[str
     marks = [Seen(seq, 10 * seq, excluded) for seq, excluded in enumerate(left_out, 1)]
     kept = data.draw(st.integers(0, len(marks) - 1))  # so many were removed by retention
     sizes, fails = st.integers(1, 5), st.integers(0, 9)
-    passed = PassedMarks("s", OnIncomplete.WAIT, page_marks=data.draw(sizes))
+    passed = CompletenessReader("s", OnIncomplete.WAIT, page_marks=data.draw(sizes))
 
     def read(after: int, limit: int) -> Any:
         def page() -> list[Seen]:
