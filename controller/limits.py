@@ -31,7 +31,8 @@ class Limits:
     # Store
     commit_s: float = 10  # a commit, including a reconnect; past it the session is ended
     outcome_s: float = 2  # for which calls wait until it is clear what became of a COMMIT that was not answered
-    read_s: float = 15  # the same for loading a stream or group, and for every other read
+    read_s: float = 15  # the same for a read
+    load_s: float = 300  # loading a large stream
     cut_grace_s: float = 1  # how long a call may take to end after its session was ended
     close_s: float = 2  # closing the connections to the store
     ready_s: float = 2  # how long /readyz waits for the store

@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ from strandline.hosts import AllowedHosts, is_loopback
 OTHER_FILES: Final = 160  # that the process may have open besides connections
 LEAST_CONNECTIONS: Final = 16  # however few files the process may open
 GARBAGE_OBJECTS: Final = 50_000  # a collection of young objects starts after this many more allocations than frees
+SWITCH_S: Final = 0.0005  # so long a thread that loads a large stream keeps calls from the interpreter
 
 
 log = logging.getLogger(__name__)
@@ -102,6 +104,7 @@ class Server(uvicorn.Server):
         # A few dozen calls in flight have more objects than Python's threshold of 700, and few of them are cycles.
         # The next generation is collected soon: after a million objects that took 0.4 s, for which all calls waited.
         gc.set_threshold(GARBAGE_OBJECTS, 2, 1_000)
+        sys.setswitchinterval(SWITCH_S)
         if self.started:
             self._on_ready()
             log_event("ready", url=self._listener.url[0])

@@ -1,6 +1,6 @@
 """The store as services see it: reads in one thread and commits in another, so that no reader waits for a sync.
 
-Long reads run in a third thread, in steps; the event loop and other long reads run in between.
+Long reads run in a third thread, one after the other.
 
 A commit is one transaction in the writing thread. Between its lock and its writes the event loop's thread applies what
 was found: memory is its own.
@@ -13,16 +13,16 @@ StoreSilent.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from controller.commit.health import StoreHealth
 from controller.commit.store_threads import CommitOrder, StoreThread
-from controller.garbage_collector import lasting_objects
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.storage import upgrade
 from controller.storage.database import Database
@@ -30,7 +30,6 @@ from controller.storage.diagnosis import StoreMoved, StoreSilent, StoreTrouble, 
 from controller.storage.heads import Service, touch
 from controller.storage.kinds import kind_of
 from controller.storage.news import Found, Known, lock_and_look, was_committed
-from controller.storage.paged_reads import FIRST_STEPS, Done, Steps, next_step
 from controller.storage.refusals import StoreRefused
 from controller.storage.save import Commit, write_rows
 from controller.storage.session import StoreConnection, StoreFailed
@@ -47,8 +46,6 @@ from strandline.errors import (
     UnknownGroup,
     UnknownStream,
 )
-
-LOADS_AT_ONCE: Final = 4  # over connections of their own
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -75,7 +72,8 @@ class Store:
         self._writer = StoreThread("writer", database.sessions.writer, limits.cut_grace_s)
         self._reader = StoreThread("reader", database.sessions.reader, limits.cut_grace_s)
         self._loader = StoreThread("loader", database.sessions.loader, limits.cut_grace_s)
-        self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
+        self._loads = asyncio.Lock()
+        self._closing = threading.Event()
         # Who calls `transact` and `outcome` holds it: nothing stands between a commit and what became of it.
         self.writing = asyncio.Lock()
         self._others_write = False  # whether they had written a quarter of what was locked last, or more
@@ -274,56 +272,33 @@ class Store:
 
     async def load(
         self,
-        steps: Callable[Concatenate[StoreConnection, Given], Steps[Result]],
+        function: Callable[Concatenate[StoreConnection, Callable[[], None], Given], Result],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Runs the steps of a function of `controller.storage`; raises what `read` raises.
+        """Calls a function of `controller.storage` that reads for long, in a third thread over a connection of its own.
+        What it gets beside that it calls now and then, and ends with its error. Raises what `read` raises."""
+        ended = threading.Event()
 
-        The first few steps run at once, like any read. If they do not suffice, the function starts again over a
-        connection of its own, and other work runs between its steps.
-        """
+        def go_on() -> None:
+            if ended.is_set() or self._closing.is_set():
+                raise StoreSilent(seconds=self._limits.load_s)
 
-        def begin(connection: StoreConnection) -> Done[Result] | None:
-            taken = steps(connection, *args, **kwargs)
-            for _ in range(FIRST_STEPS):
-                done = next_step(taken)
-                if done is not None:
-                    return done
-            taken.close()
-            return None
-
-        done = await self.read(begin)
-        if done is None:
-            async with self._loads:
-                with lasting_objects():
-                    done = await self._load(lambda connection: steps(connection, *args, **kwargs))
-        return done.result
-
-    async def _load(self, steps: Callable[[StoreConnection], Steps[Result]]) -> Done[Result]:
-        call = partial(self._loader.call, self._limits.read_s)
-
-        def connect() -> StoreConnection:
+        def call() -> Result:
             self._database.check_files()  # SQLite would create a file that is missing
-            return self._database.reading.connect()
+            with self._database.reading.connect() as connection:
+                return function(connection, go_on, *args, **kwargs)
 
         try:
-            connection = await call(connect)
-            try:
-                taken = steps(connection)
-                try:
-                    while (done := await call(partial(next_step, taken))) is None:
-                        pass
-                    return done
-                finally:
-                    self._loader.submit(taken.close)
-            finally:
-                self._loader.submit(connection.close)
+            async with self._loads:
+                return await self._loader.call(self._limits.load_s, call)
         except StoreCorrupt as error:
             self.unreadable(error)
             raise
         except (StoreFailed, StoreTrouble) as error:
             raise self._unavailable("read", error) from error
+        finally:
+            ended.set()
 
     async def write(
         self,
@@ -375,6 +350,7 @@ class Store:
         return closing.done() and closing.exception() is None and closing.result()
 
     def _close(self, seconds: float) -> bool:
+        self._closing.set()
         until = time.monotonic() + seconds
         ended = [each.close(max(0.0, until - time.monotonic())) for each in (self._writer, self._reader, self._loader)]
         if all(ended):

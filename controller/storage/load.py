@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Select, Table, and_, bindparam, select
+from sqlalchemy import Connection, Select, Table, and_, select
 
 from controller.storage import schema
 from controller.storage.heads import HEAD_COLUMNS, Head
 from controller.storage.kinds import KINDS, kind_of
 from controller.storage.marks import excluded_of, newest_marks
-from controller.storage.paged_reads import FIRST_STEPS, ITEM_CHARACTERS, Step, Steps, next_step, pages
 from controller.storage.rows import (
     AnyRow,
     StreamOrigin,
@@ -24,7 +23,6 @@ from controller.storage.rows import (
     mark_of,
     numbers_of,
     original_of,
-    page_of,
     remainders_of,
     rows_of,
     segment_of,
@@ -32,7 +30,7 @@ from controller.storage.rows import (
 )
 from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
-from controller.storage.writer_states import StoredLog, stored_changes, stored_states, writer_steps
+from controller.storage.writer_states import CHANGES, STATES, StoredLog, made_writers
 from strandline.core.aggregate import Remainder
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig
@@ -44,11 +42,12 @@ from strandline.core.writer import StreamWriter
 from strandline.errors import StoreCorrupt, StrandlineError
 
 ROWS_AT_ONCE: Final = 2_048  # of a table, for several streams together
-MARK_ITEMS: Final = 8  # the work of loading a mark
+CHARACTERS_AT_ONCE: Final = 1024 * 1024  # of what all that has of writers
+FETCHED_ROWS: Final = 256  # of a large stream, in memory at once
 
 # Built once: building a query costs more than running it.
-_head, _segment = schema.head.c, schema.segment.c
-_SEGMENTS: Final = page_of(rows_of(schema.segment).where(_segment.id > bindparam("after")).order_by(_segment.id))
+_head = schema.head.c
+_SEGMENTS: Final = rows_of(schema.segment).order_by(schema.segment.c.id)
 
 
 @cache
@@ -82,20 +81,31 @@ class StoredStream:
     log: StoredLog
 
 
-def stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps[StoredStream | None]:
-    """Loads a stream from one snapshot, in steps, all of which one thread must run, or close; None if it does not
-    exist. `unserved` is that of the controller.
+def read_stream(
+    connection: Connection, go_on: Callable[[], None], name: str, unserved: Unserved
+) -> StoredStream | None:
+    """Loads a stream, however large it is, from one snapshot; None if it does not exist. `unserved` is that of the
+    controller; `go_on` is called now and then, and may end it by an error."""
+    kind, of_stream = kind_of(connection), {"stream": name}
 
-    The time is proportional to the number of rows and to the size of each.
-    """
+    def rows(query: Select[Any]) -> Iterator[AnyRow]:
+        for some in connection.execute(query, of_stream, execution_options={"yield_per": FETCHED_ROWS}).partitions():
+            go_on()
+            yield from some
+
     with connection.begin(), made_of_rows(stream=name):
-        return (yield from _stream_steps(connection, name, unserved))
+        found = connection.execute(_streams(kind.name), {"names": to_json([name])}).all()
+        if not found:
+            return None
+        query, given = newest_marks(kind.name, [name])
+        marks = connection.execute(query, given).all()
+        return _made(found[0], marks, rows(_SEGMENTS), rows(STATES), rows(CHANGES), unserved)
 
 
 class Large(Enum):
     """In place of a stream."""
 
-    LARGE = auto()  # it takes more steps than are at hand
+    LARGE = auto()  # it is loaded by itself
 
 
 LARGE: Final = Large.LARGE
@@ -116,7 +126,8 @@ def ready_streams(connection: Connection, names: Sequence[str], unserved: Unserv
                 *((_first_rows(kind.name, table), given) for table in of_streams),
             ],
         )
-    if any(len(rows) == ROWS_AT_ONCE for rows in found[2:]):
+    text = sum(len(row.state) for row in found[3]) + sum(len(row.writers) for row in found[4])
+    if text > CHARACTERS_AT_ONCE or any(len(rows) == ROWS_AT_ONCE for rows in found[2:]):
         half = len(names) // 2
         if not half:
             return [LARGE]
@@ -126,30 +137,13 @@ def ready_streams(connection: Connection, names: Sequence[str], unserved: Unserv
     def made(name: str) -> FoundStream:
         if name not in streams:
             return None
-        steps = _made(streams[name][0], marks[name], segments[name], states[name], changes[name], unserved)
         try:
             with made_of_rows(stream=name):
-                for _ in range(FIRST_STEPS):
-                    if (done := next_step(steps)) is not None:
-                        return done.result
+                return _made(streams[name][0], marks[name], segments[name], states[name], changes[name], unserved)
         except StoreCorrupt as error:
             return error
-        steps.close()
-        return LARGE
 
     return list(map(made, names))
-
-
-def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps[StoredStream | None]:
-    kind = kind_of(connection)
-    rows = connection.execute(_streams(kind.name), {"names": to_json([name])}).all()
-    if not rows:
-        return None
-    query, given = newest_marks(kind.name, [name])
-    marks = connection.execute(query, given).all()
-    segments = pages(connection, _SEGMENTS, {"stream": name}, "", "id", lambda row: len(row.predecessors))
-    states, changes = stored_states(connection, name), stored_changes(connection, name)
-    return (yield from _made(rows[0], marks, segments, states, changes, unserved))
 
 
 def _made(
@@ -159,14 +153,14 @@ def _made(
     states: Iterable[AnyRow],
     changes: Iterable[AnyRow],
     unserved: Unserved,
-) -> Steps[StoredStream]:
+) -> StoredStream:
     """Makes a stream of its rows."""
-    name, found, step = row.name, decoded(schema.stream, row, stream_of), Step()
+    name, found = row.name, decoded(schema.stream, row, stream_of)
     head = Head(*[getattr(row, f"head_{each}") for each in Head._fields])
-    chains, first_seqs = yield from _newest_marks(name, marks, step)
+    chains, first_seqs = _newest_marks(name, marks)
     last_marks = [chain.last for chain in chains.values() if chain.last is not None]
-    graph, places, noted_at = yield from _segments(name, segments, bool(row.open), step)
-    stored = yield from writer_steps(name, states, changes)
+    graph, places, noted_at = _segments(name, segments, bool(row.open))
+    stored = made_writers(name, states, changes)
     stream = Stream.restored(
         name,
         found.config,
@@ -185,8 +179,6 @@ def _made(
     for writer in sorted(stored.writers.values(), key=lambda each: each.heard_at):  # as the stream keeps them by state
         _forget_passed(writer, last_times)
         stream.restore_writer(writer)
-        if step.did(1 + len(writer.key_states)):
-            yield
     return StoredStream(
         stream=stream,
         origin=StreamOrigin(head.identity, row.created_at, found.original),
@@ -227,7 +219,7 @@ def _forget_passed(writer: StreamWriter, last_times: dict[str, int]) -> None:
             key_state.drop_passed(last_times[key])
 
 
-def _newest_marks(name: str, rows: Iterable[AnyRow], step: Step) -> Steps[tuple[dict[str, MarkChain], dict[str, int]]]:
+def _newest_marks(name: str, rows: Iterable[AnyRow]) -> tuple[dict[str, MarkChain], dict[str, int]]:
     """By key: the newest marks, and the seq of the oldest stored mark."""
     chains, first_seqs = dict[str, MarkChain](), dict[str, int]()
     excluded: tuple[object, tuple[str, ...]] = None, ()
@@ -249,14 +241,10 @@ def _newest_marks(name: str, rows: Iterable[AnyRow], step: Step) -> Steps[tuple[
             chain.append(mark)
         except ValueError as error:
             raise corrupt(schema.mark, {"stream": name, "key": key, "seq": row.seq}, str(error)) from error
-        if step.did(MARK_ITEMS + len(row.cut) // ITEM_CHARACTERS):
-            yield
     return chains, first_seqs
 
 
-def _segments(
-    name: str, rows: Iterable[AnyRow], open: bool, step: Step
-) -> Steps[tuple[SegmentGraph, dict[str, int], dict[str, int]]]:
+def _segments(name: str, rows: Iterable[AnyRow], open: bool) -> tuple[SegmentGraph, dict[str, int], dict[str, int]]:
     """The segments of a stream, their places, and when each was last noted."""
     segments, places, noted_at = dict[int, Segment](), dict[str, int](), dict[str, int]()
     for row in rows:
@@ -264,8 +252,6 @@ def _segments(
         places[row.id] = row.place
         if row.last_noted_at is not None:
             noted_at[row.id] = row.last_noted_at
-        if step.did(1 + len(row.predecessors) // ITEM_CHARACTERS):
-            yield
     try:
         graph = SegmentGraph((segments[place] for place in sorted(segments)), open=open)
     except (ValueError, StrandlineError) as error:  # one is missing

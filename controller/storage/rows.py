@@ -64,11 +64,6 @@ def rows_of(table: Table) -> Select[Any]:
     return select(table).where(table.c.stream == bindparam("stream"))
 
 
-def page_of(query: Select[Any]) -> Select[Any]:
-    """The query, with the parameter `rows`: it returns no more than so many."""
-    return query.limit(bindparam("rows"))
-
-
 def to_json(value: Any) -> str:  # anything that msgspec can encode
     return _encoder.encode(value).decode()
 

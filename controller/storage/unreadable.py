@@ -15,6 +15,7 @@ from sqlalchemy import Column, Table, Text
 from sqlalchemy.exc import SQLAlchemyError
 
 from controller.storage import schema
+from controller.storage.diagnosis import StoreTrouble
 from controller.storage.rows import Values
 from strandline.errors import StoreCorrupt
 
@@ -54,7 +55,7 @@ def made_of_rows(*, stream: str | None = None, group: str | None = None) -> Iter
     """Turns whatever the rows of a stream or group bring about into StoreCorrupt, but for failures of the store."""
     try:
         yield
-    except (StoreCorrupt, SQLAlchemyError):
+    except (StoreCorrupt, StoreTrouble, SQLAlchemyError):
         raise
     except Exception as error:
         reason = f"its rows do not go together: {type(error).__name__}: {error}"

@@ -8,17 +8,16 @@ Loading a stream reads both: each writer's row, and the changes with a seq great
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, FromClause, Select, bindparam, select
+from sqlalchemy import FromClause, Select, select
 
 from controller.storage import schema
 from controller.storage.given_rows import NUMBER, TEXT, given_rows, with_given_rows
-from controller.storage.paged_reads import ITEM_CHARACTERS, Step, Steps, pages
-from controller.storage.rows import AnyRow, Query, Values, page_of, rows_of
+from controller.storage.rows import AnyRow, Query, Values, rows_of
 from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.writer import KeptNote, KeyState, Phase, StreamWriter
@@ -117,18 +116,8 @@ def change_values(stream: str, seq: int, writers: Sequence[Document], stamp: int
 
 
 _state, _change = schema.writer_state.c, schema.writer_change.c
-_STATES: Final = page_of(rows_of(schema.writer_state).where(_state.name > bindparam("after")).order_by(_state.name))
-_CHANGES: Final = page_of(rows_of(schema.writer_change).where(_change.seq > bindparam("after")).order_by(_change.seq))
-
-
-def stored_states(connection: Connection, stream: str) -> Iterator[AnyRow]:
-    """The rows of the writers of a stream."""
-    return pages(connection, _STATES, {"stream": stream}, "", "name", lambda row: len(row.state))
-
-
-def stored_changes(connection: Connection, stream: str) -> Iterator[AnyRow]:
-    """The rows of the log of a stream."""
-    return pages(connection, _CHANGES, {"stream": stream}, 0, "seq", lambda row: len(row.writers))
+STATES: Final = rows_of(schema.writer_state).order_by(_state.name)  # of the writers of a stream
+CHANGES: Final = rows_of(schema.writer_change).order_by(_change.seq)  # its log
 
 
 def state_of(row: AnyRow) -> StoredWriter:
@@ -186,9 +175,9 @@ class StoredWriters:
     log: StoredLog
 
 
-def writer_steps(stream: str, states: Iterable[AnyRow], changes: Iterable[AnyRow]) -> Steps[StoredWriters]:
+def made_writers(stream: str, states: Iterable[AnyRow], changes: Iterable[AnyRow]) -> StoredWriters:
     """Makes the writers of a stream, and its log, of their rows in order."""
-    found, step = StoredWriters({}, StoredLog()), Step()
+    found = StoredWriters({}, StoredLog())
     of_stream = {"stream": stream}
     writers, log, through = found.writers, found.log, dict[str, int]()
 
@@ -200,11 +189,7 @@ def writer_steps(stream: str, states: Iterable[AnyRow], changes: Iterable[AnyRow
         name = take(decoded(schema.writer_state, row, state_of), None)
         through[name] = row.through
         log.seq = max(log.seq, row.through)
-        if step.did(1 + len(writers[name].key_states) + len(row.state) // ITEM_CHARACTERS):
-            yield
     for row in changes:
-        if step.did(len(row.writers) // ITEM_CHARACTERS):
-            yield
         if log.rows and row.seq != (follows := log.rows[-1][0] + 1):
             raise corrupt(schema.writer_change, {**of_stream, "seq": follows}, MISSING)
         names, unknown, whole, forgotten = list[str](), list[str](), list[str](), list[str]()
@@ -223,8 +208,6 @@ def writer_steps(stream: str, states: Iterable[AnyRow], changes: Iterable[AnyRow
             else:
                 assert before is not None  # its own row is newer
                 names.append(before.name)  # one string for each name, however often it is in the log
-            if step.did(1 + len(stored.key_states)):
-                yield
         log.add(row.seq, names, unknown, whole, forgotten)
     return found
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final, NamedTuple
 
 from controller.commit.store import Store
-from controller.storage.load import LARGE, FoundStream, StoredStream, ready_streams, stream_steps
+from controller.storage.load import LARGE, FoundStream, StoredStream, read_stream, ready_streams
 from strandline.core.served_time import Unserved
 from strandline.errors import StoreCorrupt
 
@@ -21,7 +21,7 @@ class _Wanted(NamedTuple):
 class Loading:
     """One read of the store at a time; the next one is for all streams that were wanted meanwhile.
 
-    A large stream is loaded by itself, in steps, so that small ones do not wait for it.
+    A large stream is loaded by itself, in another thread, so that small ones do not wait for it.
     """
 
     def __init__(self, store: Store, unserved: Unserved) -> None:
@@ -39,7 +39,7 @@ class Loading:
             self._reading = asyncio.create_task(self._read())
         found = await wanted.found
         if found is LARGE:
-            return await self._store.load(stream_steps, name, self._unserved)
+            return await self._store.load(read_stream, name, self._unserved)
         if isinstance(found, StoreCorrupt):
             self._store.unreadable(found)
             raise found

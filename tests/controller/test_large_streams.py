@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from controller.storage.database import open_database
-from controller.storage.paged_reads import FIRST_STEPS, STEP_ITEMS
 from controller.storage.rows import StreamOrigin
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
@@ -21,7 +20,7 @@ from tests.storage.writes import write
 
 pytestmark = pytest.mark.full
 
-WRITERS = FIRST_STEPS * STEP_ITEMS
+WRITERS = 4_096
 DEADLINE_S = 60
 
 

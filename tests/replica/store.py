@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.save import Commit
-from controller.storage.writer_states import StoredChange, changed_writers, changes_of, writer_steps
+from controller.storage.writer_states import StoredChange, changed_writers, changes_of, made_writers
 from strandline.core.changes import Changes, Missed, StreamFacts
 from strandline.core.cut import NOTHING
 from strandline.core.mark import Mark
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.core.stream import Stream
-from tests.steps import at_once
 
 STATES_PER_WRITER = 2  # in the log, so that its rows are soon removed
 
@@ -58,7 +57,7 @@ class Store:
             [self.states[name] for name in sorted(self.states)],
             [self.log[seq] for seq in sorted(self.log)],
         )
-        stored = at_once(writer_steps(self.name, states, changes))  # type: ignore[arg-type]  # it reads these columns
+        stored = made_writers(self.name, states, changes)  # type: ignore[arg-type]  # it reads these columns
         last_marks = [marks[-1] for marks in self.marks.values()]
         stream = Stream.restored(
             self.name,

@@ -14,7 +14,7 @@ from controller.groups.loaded_group import LoadedGroup
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, load_group
 from controller.storage.heads import Head, compare
-from controller.storage.load import StoredStream, stream_steps
+from controller.storage.load import StoredStream, read_stream
 from controller.storage.marks import StoredMarks
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
@@ -28,7 +28,6 @@ from strandline.errors import Unauthenticated
 from strandline.wire.groups import GroupWindow
 from tests.replica.world import facts_of
 from tests.several.server import Server
-from tests.steps import at_once
 
 WRITER_TIMEOUT_MS = 3_000
 SLACK_MS = 600  # of the clocks of several controllers, which follow the server's
@@ -93,7 +92,7 @@ class Judge:
     # -- the store -----------------------------------------------------------------------------------------------
 
     def stored(self, name: str, unserved: Unserved | None = None) -> StoredStream | None:
-        return at_once(stream_steps(self._server.connection, name, unserved or Unserved()))
+        return read_stream(self._server.connection, lambda: None, name, unserved or Unserved())
 
     def stored_group(self, name: str) -> StoredGroup | None:
         return load_group(self._server.connection, name)

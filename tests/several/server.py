@@ -24,14 +24,12 @@ from controller.limits import DEFAULT_LIMITS
 from controller.storage.diagnosis import StoreSilent, StoreTrouble
 from controller.storage.heads import Service, compare, start_over
 from controller.storage.news import Found, Known, lock_and_look, was_committed
-from controller.storage.paged_reads import Steps
 from controller.storage.save import Commit, write_rows
 from controller.storage.subjects import Subject
 from controller.storage.transaction import CommitUnknown
 from controller.storage.unreadable import made_of_rows
 from controller.storage.upgrade import make
 from strandline.errors import StoreUnavailable
-from tests.steps import at_once
 
 START_MS: Final = 1_700_000_000_000  # of the server's clock
 LOCK_WAIT_S: Final = 1.0  # whoever waits for so long ends sessions that have stopped within their transactions
@@ -368,11 +366,11 @@ class SimulatedStore:
 
     async def load(
         self,
-        steps: Callable[Concatenate[Connection, Given], Steps[Result]],
+        function: Callable[Concatenate[Connection, Callable[[], None], Given], Result],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        return await self.read(lambda connection: at_once(steps(connection, *args, **kwargs)))
+        return await self.read(lambda connection: function(connection, lambda: None, *args, **kwargs))
 
     @contextmanager
     def made_of_rows(self, *, stream: str | None = None, group: str | None = None) -> Iterator[None]:

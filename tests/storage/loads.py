@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from controller.storage.load import StoredStream, stream_steps
+from controller.storage.load import StoredStream, read_stream
 from controller.storage.rows import StreamOrigin
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
-from tests.steps import at_once
 
 
 def load_stream(connection: Connection, name: str, unserved: Unserved | None = None) -> StoredStream | None:
-    """Loads a stream as a controller does, all steps without a stop."""
-    return at_once(stream_steps(connection, name, unserved if unserved is not None else Unserved()))
+    """Loads a stream as a controller does."""
+    return read_stream(connection, lambda: None, name, unserved if unserved is not None else Unserved())
 
 
 def loaded(connection: Connection, name: str = "s", unserved: Unserved | None = None) -> LoadedStream:
