@@ -439,13 +439,13 @@ class Broken:
 
 def test_a_page_that_failed_says_so_tells_nothing_of_the_inside_and_goes_on(served: Served) -> None:
     controller = served.app.state.controller
-    sound, controller.operators = controller.operators, Broken(KeyError("a password"))
+    sound, controller.status = controller.status, Broken(KeyError("a password"))
     page = read(served.request("GET", "/").text)
     assert "Not known at this moment" in page.one("h1").text and "KeyError" in page.text
     assert "password" not in page.text and "data-live" in page.one("main").attributes
     part = served.request("GET", "/", headers=PART)
     assert part.status_code == 500 and "password" not in part.text
-    controller.operators = sound
+    controller.status = sound
     assert served.page("/").one("h1").text == "Overview"
 
 
