@@ -89,13 +89,13 @@ class Permission:
     over: Over = Over.STREAM
 
     async def check(self, request: Request) -> None:
-        """Lets the caller in, who is in `request.state.caller` from then on. Raises Unauthenticated or Forbidden."""
-        controller: Controller = request.app.state.controller
+        """Lets the caller in, whom `caller_of` returns from then on. Raises Unauthenticated or Forbidden."""
+        controller, state = controller_of(request), request.scope["state"]
         if not controller.tokens.required:
-            request.state.caller = ANYBODY
+            state["caller"] = ANYBODY
             return
         grant = controller.tokens.check(shown_token(request))
-        caller = request.state.caller = Caller(f"{request.method} {request.scope['path']}", grant)
+        caller = state["caller"] = Caller(f"{request.method} {request.scope['path']}", grant)
         caller.check_role(self.role)
         names = request.path_params
         if self.over is Over.STREAM:
@@ -139,8 +139,7 @@ def _token_of_page(request: Request) -> bytes:
 async def check_still_allowed(request: Request) -> None:
     """Raises Unauthenticated or Forbidden if the caller was let in before its body came, and would not be now. A group
     of the same name may have other streams by then."""
-    caller = caller_of(request)
-    controller: Controller = request.app.state.controller
+    caller, controller = caller_of(request), controller_of(request)
     if not controller.tokens.still_allows(caller.grant):
         raise Unauthenticated(reason=NOT_KNOWN)
     if "group" in request.path_params:
@@ -156,6 +155,12 @@ async def check_group(caller: Caller, controller: Controller, group: str) -> Non
     except (UnknownGroup, InvalidName):
         return
     caller.check_streams(Role.READER, found.membership.settings.streams)
+
+
+def controller_of(request: Request) -> Controller:
+    """The controller that takes a request."""
+    controller: Controller = request.scope["state"]["controller"]
+    return controller
 
 
 def caller_of(request: Request) -> Caller:

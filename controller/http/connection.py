@@ -21,6 +21,8 @@ from controller.operator_log import log_event
 
 NEVER: Final = float("inf")
 LOG_PAUSE_S: Final = 10.0  # between two log lines about too many connections
+_HEAD: Final = b"HTTP/1.1 "
+_OF_KNOWN_LENGTH: Final = b"\r\ncontent-length: "
 
 
 class Connections:
@@ -68,35 +70,31 @@ class Connections:
 
 
 class Joined(asyncio.Transport):
-    """A transport that sends two writes in one piece: uvicorn writes the head of an answer and its body by themselves,
-    and to send one more piece takes a tenth of the time of a note. A write that none follows is sent a moment later.
-    """
+    """A transport that sends the head of an answer with what follows: uvicorn writes each by itself, and to send one
+    more piece takes a tenth of the time of a note. What may have nothing behind it is sent at once."""
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
         self._to = transport
-        self._loop = loop
-        self._held: bytes | None = None
-        self._timer: asyncio.Handle | None = None
+        self._head = b""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._held is None:
-            self._held = bytes(data)
-            self._timer = self._loop.call_soon(self._send)
+        if self._head:
+            self._to.write(self._head + data)
+            self._head = b""
+        elif data[: len(_HEAD)] == _HEAD and _OF_KNOWN_LENGTH in bytes(data):
+            self._head = bytes(data)
         else:
-            self._held += data
-            self._send()
+            self._to.write(data)
 
-    def _send(self) -> None:
-        assert self._held is not None
-        assert self._timer is not None
-        self._timer.cancel()
-        self._to.write(self._held)
-        self._held = None
+    def flush(self) -> None:
+        """The answer is over: that to HEAD has nothing but a head."""
+        if self._head:
+            self._to.write(self._head)
+            self._head = b""
 
     def close(self) -> None:
-        if self._held is not None:
-            self._send()
+        self.flush()
         self._to.close()
 
     def abort(self) -> None:
@@ -140,7 +138,8 @@ class HttpConnection(HttpToolsProtocol):
         return min(self._send_by, self._read_by)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        super().connection_made(Joined(transport, self.loop))
+        self._joined = Joined(transport)
+        super().connection_made(self._joined)
         now = self.loop.time()
         self._send_by = now + self._limits.first_byte_s
         self._among.add(self, now)
@@ -222,6 +221,7 @@ class HttpConnection(HttpToolsProtocol):
             self._among.waiting.pop(self, None)
 
     def on_response_complete(self) -> None:
+        self._joined.flush()
         is_last = not self.pipeline
         if not is_last:
             self._answering = self.pipeline[-1][0]

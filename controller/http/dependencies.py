@@ -9,6 +9,7 @@ import msgspec
 from fastapi import Depends, Header, Query, Request
 from pydantic import AfterValidator, WithJsonSchema
 
+from controller.http.callers import controller_of
 from controller.http.versions import SEEN, SEEN_HEADER
 from controller.lifecycle import Controller
 from strandline.access import Grant
@@ -19,8 +20,7 @@ from strandline.wire import shapes
 
 
 async def get_controller(request: Request) -> Controller:
-    controller: Controller = request.app.state.controller
-    return controller
+    return controller_of(request)
 
 
 def _check_after(after: str) -> str:

@@ -8,6 +8,7 @@ import itertools
 import logging
 import re
 import secrets
+from collections.abc import Awaitable
 from typing import Final
 
 from starlette.requests import Request
@@ -58,15 +59,14 @@ class Answer:
         self._has_events = self._is_refused = False
         self.started = self.ended = False
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:
         if self._is_refused:
-            return  # to the handler it looks as if the client had left
+            return _as_if_left()
         begins, controller = message["type"] == "http.response.start", self._controller
         if begins or self._has_events:
-            caller: Caller | None = self._scope.get("state", {}).get("caller")
+            caller: Caller | None = self._scope["state"].get("caller")
             if caller is not None and not controller.tokens.still_allows(caller.grant):
-                await self._refuse(begins)
-                return
+                return self._refuse(begins)
         if begins:
             self.started = True
             controller.counts.responses[message["status"]] += 1
@@ -75,18 +75,22 @@ class Answer:
             headers += ((b"strandline-time", b"%d" % controller.clock.now()), (b"x-request-id", self._request_id))
         else:
             self.ended = not message.get("more_body", False)
-        await self._send(message)
+        return self._send(message)
 
     async def _refuse(self, begins: bool) -> None:
         error = Unauthenticated(reason=NOT_KNOWN)
         request = Request(self._scope)
         refusal = answer_with(request, error)
-        del request.state.caller
+        del self._scope["state"]["caller"]
         if begins:
             await refusal(self._scope, request.receive, self)
         else:
             await self({"type": "http.response.body", "body": event_of_end(error.code)})
         self._is_refused = True
+
+
+async def _as_if_left() -> None:
+    """What a handler gets that goes on with an answer of which there is no more: nothing."""
 
 
 class Envelope:
@@ -112,6 +116,7 @@ class Envelope:
         controller: Controller | None = getattr(scope["app"].state, "controller", None)
         if controller is None:
             raise RuntimeError(NOT_STARTED)
+        scope.setdefault("state", {})["controller"] = controller
         answer = Answer(scope, send, controller, sent_id)
         try:
             if not path.startswith("/") or path.endswith("\n"):  # the router's patterns leave out a last line feed

@@ -12,11 +12,10 @@ from starlette.requests import Request
 
 from controller.http.bodies import NoteBody, RawNotesBody
 from controller.http.body_errors import body_error
-from controller.http.callers import Caller, caller_of
+from controller.http.callers import Caller, caller_of, controller_of
 from controller.http.problems import log_denied
 from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, decode, read_call
 from controller.http.responses import to_json
-from controller.lifecycle import Controller
 from controller.streams.notes import Noted, Notes, as_result
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note
@@ -32,8 +31,8 @@ OF_SEVERAL_STREAMS: Final = "/v1/notes"
 
 async def take_notes(stream: str | None, request: Request) -> bytes:
     """The answer to one note, or to many. `stream` is None if each note names its own."""
-    controller: Controller = request.app.state.controller
-    notes, caller = controller.notes, caller_of(request)
+    controller, caller = controller_of(request), caller_of(request)
+    notes = controller.notes
     given: NoteBody | list[NoteBody | StrandlineError]
     try:
         body = await read_call(request)

@@ -17,12 +17,12 @@ from urllib.parse import parse_qsl
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response, params
 from fastapi.routing import APIRoute
-from opentelemetry import trace
-from starlette.routing import Route, Router
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.http.bodies import Strict
 from controller.http.body_errors import body_error
+from controller.http.browser_gate import path_within
 from controller.http.callers import Over, Permission
 from controller.http.request_bodies import decode, read_call
 from controller.http.responses import JsonAnswer, to_json
@@ -97,6 +97,7 @@ class ShapedRoute(APIRoute):
         hints = get_type_hints(endpoint, include_extras=True)
         self.answers = _shapes_of(hints.pop("return", None))
         self.body = _owner(JsonBody, [each for hint in hints.values() for each in get_args(hint)])
+        self.takes_body = self.body is not None or "requestBody" in (openapi_extra or {})
         self.permission = _owner(Permission, dependencies)
         more |= {"response_model": None, "description": self._says_who()}  # else a model of Pydantic, and the docstring
         (tag,) = more["tags"]
@@ -151,15 +152,20 @@ def shaped_router(tag: str, prefix: str = "") -> APIRouter:
     return APIRouter(prefix=prefix, tags=[tag], route_class=ShapedRoute)
 
 
-def in_front(app: ASGIApp, routes: Sequence[ShapedRoute], *, traced: bool) -> ASGIApp:
-    """Serves some routes by plain ones of Starlette's, in front of the application: what FastAPI does around a handler
-    takes longer than a note. Their handlers take the request alone. If calls are `traced`, spans get their names."""
-    plain = [Route(each.path, _Plain(each, traced), methods=[each.method]) for each in routes]
-    router = Router(plain, default=app, redirect_slashes=False)
+def in_front(app: ASGIApp, routes: Sequence[ShapedRoute], around: Callable[[ASGIApp], ASGIApp]) -> ASGIApp:
+    """Serves some routes in front of the application, each with something `around` it. Their handlers take the request
+    alone."""
+    alone = [(compile_path(each.path)[0], around(_Plain(each))) for each in routes]
 
     def routed(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        is_call = scope["type"] == "http" and scope["method"] == "POST"
-        return (router if is_call else app)(scope, receive, send)
+        if scope["type"] == "http" and scope["method"] == "POST":
+            path = path_within(scope)
+            for pattern, plain in alone:
+                found = pattern.match(path)
+                if found is not None:
+                    scope["path_params"] = found.groupdict()
+                    return plain(scope, receive, send)
+        return app(scope, receive, send)
 
     return routed
 
@@ -167,18 +173,12 @@ def in_front(app: ASGIApp, routes: Sequence[ShapedRoute], *, traced: bool) -> AS
 class _Plain:
     """A route as an application of its own."""
 
-    def __init__(self, route: ShapedRoute, traced: bool) -> None:
+    def __init__(self, route: ShapedRoute) -> None:
         assert route.permission is not None
-        self._route = route
-        self._traced = traced
         self._permission = route.permission
         self._handler: Callable[[Request], Awaitable[Response]] = route.handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._traced:  # as FastAPI does it for its own routes
-            span = trace.get_current_span()
-            span.update_name(self._route.call)
-            span.set_attribute("http.route", self._route.path)
         request = Request(scope, receive)
         await self._permission.check(request)
         if scope["query_string"]:
@@ -195,7 +195,7 @@ async def check_query(request: Request) -> None:
     route: ShapedRoute = request.scope["route"]
     known = [each.alias for each in route.dependant.query_params]
     check_parameters(request, known)
-    if route.body is None:
+    if not route.takes_body:
         _check_no_body(request, known)
 
 

@@ -35,6 +35,7 @@ SEEN_HEADER: Final = {
     "description": "the newest `Strandline-Version` that the caller got: no controller shows it an older state",
 }
 _SEEN: Final = SEEN.lower().encode()
+_VERSION: Final = VERSION.lower().encode()
 
 
 def seen_by(request: Request) -> str | None:
@@ -57,5 +58,5 @@ def versioned(response: Response, controller: Controller, stream: str) -> Respon
     """The answer, with the version of the stream."""
     version = controller.reading.version_of(stream)
     if version is not None:
-        response.raw_headers.append((VERSION.lower().encode(), version))
+        response.raw_headers.append((_VERSION, version))
     return response

@@ -83,9 +83,7 @@ def test_an_endpoint_turns_it_on(variables: dict[str, str], on: bool, exports: b
     assert telemetry["auto_configure"] == exports
 
 
-def test_each_call_has_one_span_with_its_route_those_in_front_of_fastapi_too(
-    controller: InProcess, provider: Spans
-) -> None:
+def test_each_call_has_one_span_with_its_route(controller: InProcess, provider: Spans) -> None:
     controller.call("PUT", "/v1/streams/s", {"segments": 1, "max_ahead_ms": None})
     controller.note("w", 100, {"0": 1})
     controller.call("POST", "/v1/streams/s/notes", {"writer": "w", "time": 1, "position": {}}, expect=409)

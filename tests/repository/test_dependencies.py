@@ -29,7 +29,7 @@ USED_BY = {
     "zstandard": "pyspark",
 }
 # What our modules import although it is in no extra, and the package of ours that is made on it.
-PART_OF = {"anyio": "httpx", "opentelemetry-api": "fastapi", "pydantic": "fastapi", "starlette": "fastapi"}
+PART_OF = {"anyio": "httpx", "pydantic": "fastapi", "starlette": "fastapi"}
 # What only tests and tools import although no file of requirements names it, and what brings it.
 PART_OF_TOOLS = {"pillow": "matplotlib", "pyyaml": "yamllint"}
 # make, pytest or a test runs these.

@@ -8,12 +8,11 @@ from fastapi import Query, Request, Response
 from msgspec import UNSET
 
 from controller.http.bodies import EvaluateBody, WindowBody
-from controller.http.callers import permit
+from controller.http.callers import controller_of, permit
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Seen, Served
 from controller.http.responses import answer, around, mark_or_null
 from controller.http.shapes import STREAM, JsonBody, sent, shaped_router, taking
 from controller.http.versions import SEEN_HEADER, VERSIONED, catch_up, seen_by, versioned
-from controller.lifecycle import Controller
 from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidNote
@@ -40,7 +39,7 @@ _BODY: Final = JsonBody(WindowBody, InvalidNote)
     openapi_extra=taking(_BODY.shape.__name__, parameters=[STREAM, SEEN_HEADER]),
 )
 async def time_window(request: Request) -> Annotated[Response, WindowReply]:
-    controller: Controller = request.app.state.controller
+    controller = controller_of(request)
     asked = await _BODY.read(request)
     key = DEFAULT_KEY if asked.key is UNSET else asked.key
     meant = None if asked.identity is UNSET else asked.identity

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from fastapi import Request, Response
 
-from controller.http.callers import Over, permit
+from controller.http.callers import Over, controller_of, permit
 from controller.http.notes import OF_SEVERAL_STREAMS, take_notes
 from controller.http.responses import JsonAnswer
 from controller.http.shapes import STREAM, shaped_router, taking
@@ -31,7 +31,7 @@ router = shaped_router("notes")
 async def note_times(request: Request) -> Annotated[Response, NoteReply | KeyedNoteReply | NoteResults]:
     stream = request.path_params["stream"]
     taken = JsonAnswer(await take_notes(stream, request))
-    return versioned(taken, request.app.state.controller, stream)
+    return versioned(taken, controller_of(request), stream)
 
 
 @router.post(
