@@ -207,7 +207,7 @@ def new_server(settings: Settings, listener: Listener, on_ready: Callable[[], No
         ssl_keyfile_password=settings.ssl_keyfile_password,
     )
     logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # uvicorn set it to its own level
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, end_with_0)
     return Server(config, app, listener, on_ready, connections)
 
 
@@ -274,7 +274,7 @@ def _reason(error: Exception) -> str:
     return (error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)) or str(error)
 
 
-def _end(_number: int, _frame: FrameType | None) -> None:
+def end_with_0(_number: int, _frame: FrameType | None) -> None:
     """Exits with 0: after an orderly end, uvicorn raises the signal again that stopped it."""
     raise SystemExit(0)
 

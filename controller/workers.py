@@ -1,86 +1,86 @@
-"""Several processes at one port, under uvicorn's supervisor: it starts one again that died or hangs, and ends them all
-with itself. Each is a controller of its own beside the others."""
+"""Several processes at one port, each a controller of its own beside the others. One that dies is started again, and
+all end with the first."""
 
 from __future__ import annotations
 
 import logging
-import socket
+import multiprocessing
+import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from threading import Thread
 from typing import Final
 
-import uvicorn
-from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import multiprocess
-
+from controller.commit.store_threads import exit_past_hanging_calls
 from controller.limits import Limits
+from controller.operator_log import log_event
 from controller.operators.log_lines import log_lines
-from controller.server import Listener, Server, new_server
-from controller.settings import START_DEADLINE_S, Settings
+from controller.server import Listener, end_with_0, run_here
+from controller.settings import Settings
+from controller.terminal import Failure
 
-HUNG_S: Final = 30  # a process that does not answer its supervisor for so long is killed
-
-
-class WorkerConfig(uvicorn.Config):
-    """What a process needs to make a server of its own. It goes to the process as it is."""
-
-    def __init__(self, settings: Settings, limits: Limits, workers: int) -> None:
-        super().__init__(
-            "controller.app:create_app",
-            factory=True,
-            workers=workers,
-            log_config=None,
-            log_level="warning",
-            timeout_worker_healthcheck=HUNG_S,
-        )
-        self.settings = settings
-        self.limits = limits
+_SPAWN: Final = multiprocessing.get_context("spawn")
 
 
-class Worker(multiprocess.Process):
+class Worker:
     """A process with a controller."""
 
-    config: WorkerConfig
+    def __init__(self, settings: Settings, listener: Listener, limits: Limits) -> None:
+        self._ready, ready = _SPAWN.Pipe(duplex=False)
+        self.process: SpawnProcess = _SPAWN.Process(target=_serve, args=(settings, listener, limits, ready))
+        self.process.start()
+        ready.close()  # so that only the process has this end
 
-    def target(self, sockets: list[socket.socket] | None = None) -> None:
-        assert sockets is not None
-        settings = self.config.settings
-        with log_lines(settings.log_format):
-            listener = Listener(sockets[0], settings.ssl_certfile is not None)
-            self._server = new_server(settings, listener, lambda: None, self.config.limits)
-            super().target(sockets)
-            if not self._server.started:
-                sys.exit(STARTUP_FAILURE)
-
-    @property
-    def server(self) -> Server:
-        assert isinstance(self._server, Server)
-        return self._server
-
-
-multiprocess.Process = Worker  # type: ignore[misc]  # of which the supervisor makes its processes
-
-
-class Workers(multiprocess.Multiprocess):
-    """The supervisor, which says when all processes take calls."""
-
-    def __init__(self, config: WorkerConfig, sockets: list[socket.socket], on_ready: Callable[[], None]) -> None:
-        super().__init__(config, sockets)
-        self._on_ready = on_ready
-        self.started = False
-
-    def init_processes(self) -> None:
-        super().init_processes()
-        if all(each.wait_until_ready(START_DEADLINE_S, self.should_exit) for each in self.processes):
-            self.started = True
-            self._on_ready()
-        else:
-            self.should_exit.set()
+    def wait_until_ready(self) -> bool:
+        """Whether it takes calls, rather than that it has ended."""
+        with self._ready, suppress(EOFError):
+            self._ready.recv()
+            return True
+        return False
 
 
 def supervise(settings: Settings, listener: Listener, on_ready: Callable[[], None], limits: Limits) -> int:
     """Serves with several processes until a signal stops it; returns the exit status."""
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    workers = Workers(WorkerConfig(settings, limits, settings.workers), [listener.socket], on_ready)
-    workers.run()
-    return 0 if workers.started else 1
+    signal.signal(signal.SIGTERM, end_with_0)
+    try:
+        workers = [Worker(settings, listener, limits) for _ in range(settings.workers)]
+        if not all(each.wait_until_ready() for each in workers):
+            return 1
+        on_ready()
+        while True:
+            wait([each.process.sentinel for each in workers])
+            for place, each in enumerate(workers):
+                if (status := each.process.exitcode) is None:
+                    continue
+                log_event("process_ended", logging.WARNING, pid=each.process.pid, status=status)
+                workers[place] = Worker(settings, listener, limits)
+                if not workers[place].wait_until_ready():
+                    return 1  # as it would at every start
+    finally:
+        for process in (started := multiprocessing.active_children()):
+            process.terminate()
+        for process in started:
+            process.join()
+
+
+def _serve(settings: Settings, listener: Listener, limits: Limits, ready: Connection) -> None:
+    """What a process does."""
+    Thread(target=_end_with_parent, daemon=True).start()
+    with log_lines(settings.log_format), suppress(KeyboardInterrupt):  # Ctrl-C ends it as it ends the first one
+        try:
+            status = run_here(settings, listener, lambda: ready.send(None), limits)
+        except Failure as failure:
+            sys.exit(str(failure))
+        exit_past_hanging_calls(status)
+        sys.exit(status)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)

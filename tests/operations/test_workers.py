@@ -53,6 +53,14 @@ def test_each_is_a_controller_one_that_dies_is_started_again_and_all_end_with_th
     assert served.stop() == 0
 
 
+def test_if_the_first_process_is_killed_the_others_end(served: OwnProcess) -> None:
+    processes = {int(each.rpartition(":")[2]) for each in controllers(served)}
+    served.process.kill()
+    served.process.wait()
+    while any(Path(f"/proc/{each}").exists() for each in processes):
+        pass
+
+
 def test_of_two_controllers_the_living_one_says_that_the_other_is_away_and_ended_if_it_did(postgres_url: str) -> None:
     def runs(*words: str) -> str:
         done = run_command(*words, "--controller", living.url)
