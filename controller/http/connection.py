@@ -149,7 +149,8 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._among.remove(self)
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()  # after a reset uvicorn would keep the timer, and all of this with it
+        if self.timeout_keep_alive_task is not None:  # after a reset uvicorn would keep it, and all of this with it
+            self.timeout_keep_alive_task.cancel()
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
             self._answering.message_event.set()
