@@ -121,12 +121,12 @@ class BackgroundWriter(BaseWriter):
             self._check_usable()
             session.check_no_transaction("note_time()")
             self._check_note(times, known, position)
-            if machine.idle_after_ms is not None:
-                machine.active(monotonic())
+            if machine.clockwork.idle_after_ms is not None:
+                machine.clockwork.active(monotonic())
             if position is None:
-                machine.add_note(times, known, session.sent)
+                machine.outbox.add(times, known, session.sent)
             else:
-                machine.add_note_at(times, position, known)
+                machine.outbox.add_at(times, position, known)
         if not self._timed:
             self._start_timer()
         self._sender.attend(session)
@@ -177,7 +177,7 @@ class BackgroundWriter(BaseWriter):
     def __enter__(self) -> Self:
         with self._session.lock:
             self._check_usable()
-            self._machine.wants_registration = True
+            self._machine.registration.wanted = True
         self._start_timer()
         self._sender.attend(self._session)
         return self
@@ -227,11 +227,11 @@ class BackgroundWriter(BaseWriter):
         else:
             self._machine.note_of(times, position or {}, newest)  # raises what is no note
         machine = self._machine
-        self._check_times(machine.last, times)
+        self._check_times(machine.outbox.last, times)
         if machine.owed:
             self._check_times(machine.owed, times)
         for segment, offset in (position or {}).items():
-            before = machine.last_position.get(segment, 0)
+            before = machine.outbox.last_position.get(segment, 0)
             if offset < before:
                 raise PositionWentBack(writer=machine.writer, segment=segment, offset=offset, stored_offset=before)
 

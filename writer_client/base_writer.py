@@ -69,12 +69,12 @@ class BaseWriter:
     @property
     def epoch(self) -> int | None:
         """The number of the registration; None before the first one."""
-        return self._machine.epoch
+        return self._machine.registration.epoch
 
     @property
     def floors(self) -> Mapping[str, int | None]:
         """The floor of each time key, as of registration: no event of this writer with a time >= it is late."""
-        return self._machine.floors
+        return self._machine.registration.floors
 
     @property
     def repaired(self) -> NoteAnswer | StrandlineError | None:
@@ -134,13 +134,13 @@ class BaseWriter:
             if times:
                 session.check_no_transaction("commit() with a time", besides=begun)
                 machine.note_of(times, {}, {})  # raises what is no note
-                if machine.automatic is None:
-                    self._check_times({**machine.may_have_noted, **machine.last}, times)
+                if machine.clockwork.automatic is None:
+                    self._check_times({**machine.registration.may_have_noted, **machine.outbox.last}, times)
                 self._check_times(machine.owed, times)
         if machine.phase is not Phase.HOLDING:  # it went idle after the transaction began
             self._hold()
         with session.lock:
-            if machine.automatic is not None:
+            if machine.clockwork.automatic is not None:
                 times = machine.beyond_the_clock(times)
             memo = Memo(machine.writer, machine.memo_of(times)) if times else None
         with session.holding_back():
@@ -160,8 +160,8 @@ class BaseWriter:
 
     def _check_manual(self, position: Mapping[str, int] | None) -> None:
         """Raises the errors of a manual note that need no look at the notes before it."""
-        if self._machine.automatic is not None:
-            raise ManualNote(writer=self._machine.writer, period_ms=self._machine.automatic.period_ms)
+        if self._machine.clockwork.automatic is not None:
+            raise ManualNote(writer=self._machine.writer, period_ms=self._machine.clockwork.automatic.period_ms)
         if position is None:
             self._session.bound_log("note_time()")
 
@@ -191,7 +191,7 @@ class BaseWriter:
         goal = self._reach("register", timeout_ms=timeout_ms)
         self._start_timer()
         assert goal.answer is not None
-        return replace(goal.answer, floors=self._machine.floors)
+        return replace(goal.answer, floors=self._machine.registration.floors)
 
     def _reach(self, aim: Aim, position: Mapping[str, int] | None = None, timeout_ms: int = DRAIN_DEFAULT_MS) -> Goal:
         """Reaches a goal in this thread, while the background waits; wakes it afterwards."""
@@ -212,5 +212,5 @@ class BaseWriter:
         if self._works_alone and not self._timed:
             self._timed = True
             with self._session.lock:
-                self._machine.start(monotonic())
+                self._machine.clockwork.start(monotonic())
             self._background.attend(self._session)

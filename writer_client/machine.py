@@ -20,20 +20,17 @@ The notes, which are sent only while it is HOLDING and has no goal:
 A failed write stops all notes without a position, also those from before it: a log may report an earlier append at a
 later one. Only the application knows whether it will write the events again.
 
-What it remembers of the controller holds as long as its registration: before the next one, another process of its name
-may have written, noted or closed, and the store may have been restored or the stream made anew. So each registration
-looks at the log again, and forgets what the controller had.
+What it knows of the controller is its `Registration`, its notes are in its `Outbox`, and its `Clockwork` says when it
+notes its clock and goes idle.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import reduce
 from typing import Final, Literal, TypeAlias
 
 from strandline.core.changes import Registered
@@ -42,10 +39,8 @@ from strandline.errors import (
     Fenced,
     InvalidConfig,
     OutcomeUnknown,
-    PositionWentBack,
     Refused,
     StrandlineError,
-    TimeWentBack,
     TooMany,
     UnknownSegment,
     says_nothing_changed,
@@ -56,13 +51,14 @@ from strandline.logs.errors import TransactionUnderWay
 from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import NOT_READ, AutomaticTime
+from writer_client.clockwork import TRANSACTION_CHECK_MS, Clockwork, reading
 from writer_client.errors import WriterClosed
 from writer_client.lateness import Lateness, Warn
 from writer_client.newest_time import NewestTime
-from writer_client.notes import Addressed, Pending, WaitingNotes, merged
+from writer_client.notes import Addressed, Pending
+from writer_client.outbox import Outbox
+from writer_client.registration import Registration, greatest
 from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report
-
-TRANSACTION_CHECK_MS: Final = 100  # between looks whether a transaction has ended, or an idle writer's work
 
 Aim: TypeAlias = Literal["register", "hold", "stay", "idle", "close"]
 Answered: TypeAlias = tuple[Pending, Addressed, NoteAnswer | Exception]
@@ -192,107 +188,48 @@ class Machine:
             raise InvalidConfig(name="keys", value=keys, wanted='a list of time keys, such as ["order_time"]')
         self.keys = tuple(check_key(key) for key in keys)
         self.has_log = has_log
-        self.automatic = automatic
-        self.idle_after_ms = idle_after_ms
         self._raises = raises
         self._closes_by_name = closes_by_name
         self.phase = Phase.AWAY
         self.goal: Goal | None = None
         self.news: list[News] = []
         self.late = Lateness(stream, writer, self.news)
-        # the registration
-        self.wants_registration = False  # since its block was entered
-        self.registration: str | None = None  # the name of one whose outcome is unknown
-        self.epoch: int | None = None
-        self.floors: Mapping[str, int | None] = {}
-        self.clock: int | None = None  # the controller's, as of its last answer
+        self.registration = Registration(has_log=has_log)
+        self.outbox = Outbox()
+        self.clockwork = Clockwork(automatic, idle_after_ms)
         self.fenced: Fenced | None = None
         self.repaired: NoteAnswer | StrandlineError | None = None
-        self._life = ""  # of the name
-        self._looked = False  # whether the log was looked at since
-        self._found: Position = {}  # where it ended then
-        self._shares = False  # whether it had events of other processes then
-        # what the controller has
-        self.times: dict[str, int] = {}
-        self.may_have_noted: Mapping[str, int] = {}  # the greatest times that it may have taken
-        self.noted_since = False  # whether it has taken a note since the registration
-        self._position: dict[str, int] = {}  # since the registration
-        self._given: dict[str, int] = {}  # without a log: all that was ever noted
-        # what is owed to it
-        self.last: dict[str, int] = {}  # the last noted times, answered or not
-        self.last_position: dict[str, int] = {}  # the last positions that the caller gave
-        self._fresh: dict[str, int] = {}
-        self._fresh_newest: Mapping[str, int] = {}
-        self._fresh_sent = 0  # events sent when they were noted
-        self._flushing = False
-        self._unpositioned: Pending | None = None  # gets its position from the flush under way
-        self._flush_sent = 0  # events sent when that flush began, or, with `newest`, when it was noted
-        self.waiting = WaitingNotes()
-        self._ready = False  # to be sent with the next batch
-        self.under_way: list[Pending] = []
-        self._may_be_done: Pending | None = None  # since an answer was lost: the greatest times and positions sent
         self.owed: Mapping[str, int] = {}  # times of commits that are not noted yet
         self._has_memo = False  # whether the log has a memo of this name
         self._own_memo = ""  # the last one of this process, whose times are noted without the log
         # what keeps notes back
         self.stuck: Exception | None = None
         self.failed_write = False
-        self.put_off: Exception | None = None  # why the last flush gave no position: usually an open transaction
-        self._flush_at = 0.0  # the next one is not before this time
         self.refused: Exception | None = None
         self.refusals = 0
         self.unreported: Exception | None = None  # a refusal that no call has raised yet
         self.draining = 0  # callers that wait until all notes are answered
-        # what it does by itself
         self.in_transaction = False  # as the log said last
         self.newest = NewestTime()
-        self._started = self._leaving = False
-        self._note_at = self._repeat_at = 0.0
-        self._active_at = 0.0  # the last write or manual note
-        self.writing = 0
-        self._before_write: int | Exception = 0  # the clock when the write under way began
-        self._written = False  # or registered, since the clock was noted last
-        self._missed = False  # the clock was not noted because a transaction was open
 
     # -- what it has to do -----------------------------------------------------------------------------------------
-
-    def count(self) -> int:
-        """How many notes are not answered."""
-        without_position = int(bool(self._fresh)) + int(self._unpositioned is not None)
-        return without_position + len(self.waiting) + len(self.under_way)
 
     @property
     def is_unsettled(self) -> bool:
         """Whether there are unanswered notes, or a refusal that was not reported yet."""
-        return self.phase is not Phase.RELEASED and (self.unreported is not None or self.count() > 0)
+        return self.phase is not Phase.RELEASED and (self.unreported is not None or len(self.outbox) > 0)
 
     @property
     def is_busy(self) -> bool:
         """Whether there may be something to do for the background."""
-        return self.phase not in ENDED and (self._started or self.wants_registration or self.count() > 0)
+        return self.phase not in ENDED and (self.clockwork.started or self.registration.wanted or len(self.outbox) > 0)
 
     def is_quiet(self, *, drain: bool) -> bool:
         """Whether a goal can begin: nothing is under way, and with `drain` all notes are answered."""
-        if self.goal is not None or self._flushing or self.under_way:
+        outbox = self.outbox
+        if self.goal is not None or outbox.flushing or outbox.under_way:
             return False
-        return not drain or self.failed_write or not (self._fresh or self.waiting)
-
-    def unattended(self) -> int:
-        """How many unanswered notes nobody waits for."""
-        return self.count() - sum(bool(each.awaited) for each in [*self.waiting, *self.under_way])
-
-    def has_taken(self, wanted: Mapping[str, int]) -> bool:
-        """Whether the controller has taken these times, or later ones."""
-        return bool(wanted) and all(self.times.get(key, time - 1) >= time for key, time in wanted.items())
-
-    @property
-    def passed(self) -> Mapping[str, int]:
-        """By key, the time below which this writer has no more events: its last note, or its floor on registering."""
-        return _greatest(self._known_floors, self.times)
-
-    @property
-    def _known_floors(self) -> Mapping[str, int]:
-        return {key: floor for key, floor in self.floors.items() if floor is not None}
+        return not drain or self.failed_write or not (outbox.fresh or outbox.waiting)
 
     def begin(self, step: Step) -> None:
         """Records that a step is under way."""
@@ -300,9 +237,9 @@ class Machine:
             case Do.HOLD | Do.REST:
                 self.goal = Goal("hold" if step is Do.HOLD else "idle", own=True)
             case Do.FLUSH:
-                self._flushing, self.put_off = True, None
+                self.outbox.flushing, self.outbox.put_off = True, None
             case Do.SEND:
-                self._ready = True
+                self.outbox.ready = True
             case Do.REGISTER | Do.IDLE | Do.CLOSE:  # what becomes of its phase is unknown until the answer
                 assert self.goal is not None
                 self.goal.held = self.phase is Phase.HOLDING
@@ -317,25 +254,22 @@ class Machine:
         """The controller has registered the writer; `looked` comes next."""
         assert self.goal is not None
         self.goal.answer = answer
-        self.late.registered(answer, first=self.epoch is None)
-        self.clock, self.epoch, self.floors, self._life = clock, answer.epoch, answer.floors, answer.life
-        self.registration, self.fenced = None, None
+        self.late.registered(answer, first=self.registration.epoch is None)
+        self.registration.begins(answer, clock)
+        self.fenced = None
         self._enter(Phase.AWAY)
-        self._looked, self._position, self.noted_since = False, {}, False
 
     def looked(self, memo: str | None, ends: Position, own: Position) -> None:
         """The log ended at `ends`, and `own` is what this process has appended. `memo`, of the last commit, was read
         before. All that processes of this name appended, noted or not, lies below that end."""
         assert self.goal is not None
         if self.has_log:
-            self._found = {segment: offset for segment, offset in ends.items() if offset}
-            self._shares = self._shares or any(offset > own.get(segment, 0) for segment, offset in self._found.items())
+            self.registration.look(ends, own)
             self._has_memo = bool(memo)
             if memo and memo != self._own_memo:
-                self.owed = _greatest(self.owed, self._times_in(memo))
-            self._looked = True
+                self.owed = greatest(self.owed, self._times_in(memo))
         self.goal.registered = True
-        floors = self._known_floors
+        floors = self.registration.known_floors
         self.owed = {key: time for key, time in self.owed.items() if time > floors.get(key, time - 1)}
         self.goal.repairs = bool(self.owed)
         if not self.owed:
@@ -349,12 +283,12 @@ class Machine:
             return
         self.goal.repairs, self.repaired = False, result
         owed = step.pending.times if isinstance(result, NoteAnswer) else self.owed  # a refused time is no longer owed
-        self.floors = {**self.floors, **owed}
+        self.registration.raise_floors(owed)
         self.late.raise_floors(owed)
         self._hold()
 
     def _hold(self) -> None:
-        self.wants_registration, self._written = False, True  # the clock is noted once before it goes idle
+        self.registration.wanted, self.clockwork.written = False, True  # the clock is noted once before it goes idle
         if self.phase is Phase.AWAY:
             self.phase = Phase.HOLDING
 
@@ -375,7 +309,7 @@ class Machine:
     def left(self) -> None:
         """The controller has answered that the writer is idle or closed."""
         assert self.goal is not None
-        self.goal.left, self.wants_registration = True, False
+        self.goal.left, self.registration.wanted = True, False
         if self.goal.aim == "close":
             self._enter(Phase.CLOSED)
             self._answer_waiting(WriterClosed(writer=self.writer))
@@ -394,12 +328,12 @@ class Machine:
         assert goal is not None
         if not goal.own or self.phase in ENDED:
             return False
-        self.active(now)
+        self.clockwork.active(now)
         if error is None:
             self._set_moving()
         elif goal.aim == "hold" and isinstance(error, Refused):
-            self.wants_registration = False
-            self._refuse(dict(self.last), error)
+            self.registration.wanted = False
+            self._refuse(dict(self.outbox.last), error)
             self._drop_all(error)
         else:
             self._set_stuck(error)
@@ -412,10 +346,10 @@ class Machine:
         Nothing older follows, so any time is true: the last one that may have been noted, or the floor, or the clock's.
         Without any, it notes the position alone.
         """
-        position = self.reached({**self._given, **(goal.end or {})})
-        if not self.owed and all(offset <= self._position.get(name, 0) for name, offset in position.items()):
+        position = self.registration.last_position(goal.end or {})
+        if not self.owed and self.registration.covers(position):
             return None
-        times = self.with_owed(_greatest(self._known_floors, self.may_have_noted)) or goal.fallback
+        times = self.with_owed(self.registration.last_times) or goal.fallback
         return self._alone(times, position, goal.known)
 
     def _alone(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> SendAlone:
@@ -430,63 +364,30 @@ class Machine:
         )
 
     def _answer_waiting(self, error: Exception) -> None:
-        self.news += [Reply(each.awaited, error) for each in [*self.waiting, *self.under_way] if each.awaited]
+        self.news += [Reply(each.awaited, error) for each in self.outbox.positioned if each.awaited]
 
     # -- notes -----------------------------------------------------------------------------------------------------
 
     def note_of(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> Addressed:
         """A note of these times. Its position also covers what the log had at the registration, of which the caller may
         not know; `newest` holds below the caller's position only."""
-        if self._found and self.reached(position) != position:
-            position, newest = self.reached(position), {}
-        note = Note(writer=self.writer, times=times, position=position, epoch=self.epoch, newest=newest)
+        reached = self.registration.reached(position)
+        if reached != position:
+            position, newest = reached, {}
+        note = Note(writer=self.writer, times=times, position=position, epoch=self.registration.epoch, newest=newest)
         return Addressed(self.stream, note)
-
-    def reached(self, own: Mapping[str, int]) -> Position:
-        """Returns a position above all events that processes of this writer's name have appended."""
-        return {**own, **{segment: max(own.get(segment, 0), offset) for segment, offset in self._found.items()}}
 
     def known(self, own: Position, given: Mapping[str, int]) -> Mapping[str, int]:
         """Returns the greatest event times below a position: from the caller, or as given with the writes. Empty if
         unknown, as with events of other processes."""
-        known = {} if self._shares else given or self.newest.below(own)
+        known = {} if self.registration.shares else given or self.newest.below(own)
         if not known and (given or self.newest.greatest):
             self.late.newest_unknown()
         return known
 
-    def add_note(self, times: Mapping[str, int], newest: Mapping[str, int], sent: int) -> None:
-        """Notes times at the position that the next flush of the log returns; `newest` covers the events sent by
-        now."""
-        self.last.update(times)
-        self._fresh.update(times)
-        self._fresh_newest, self._fresh_sent = newest, sent
-
-    def add_note_at(
-        self,
-        times: Mapping[str, int],
-        position: Mapping[str, int],
-        newest: Mapping[str, int],
-        awaited: tuple[Future[NoteAnswer], ...] = (),
-    ) -> None:
-        """Notes times at a position from the caller. They replace times of the same keys that wait for a flush."""
-        self.last.update(times)
-        self.last_position.update(position)
-        self._fresh = {key: time for key, time in self._fresh.items() if key not in times}
-        if self._unpositioned is not None:
-            left = {key: time for key, time in self._unpositioned.times.items() if key not in times}
-            self._unpositioned = replace(self._unpositioned, times=left)
-        self.waiting.add(Pending(dict(times), dict(position), dict(newest), awaited=awaited))
-
-    def flush_begins(self, sent: int) -> None:
-        """Assigns all fresh times to the flush that begins now; so many events are sent."""
-        self._unpositioned = Pending(self._fresh, {}, self._fresh_newest, from_log=True)
-        self._flush_sent = self._fresh_sent if self._fresh_newest else sent
-        self._fresh, self._fresh_newest = {}, {}
-
     def flushed(self, own: Position | None, error: Exception | None, sent: int, now: float) -> None:
         """The outcome of a flush; so many events are sent now."""
-        pending, self._unpositioned, self._flushing = self._unpositioned, None, False
-        assert pending is not None
+        pending, nothing_newer = self.outbox.flush_ends(sent)
         if self.phase is Phase.FENCED:  # meanwhile
             return
         if isinstance(error, TransactionUnderWay):
@@ -497,46 +398,34 @@ class Machine:
         elif error is not None:
             self.hold_back(error)
         if own is None or self.failed_write:  # the append raised a failure that flush does not repeat
-            self._fresh = {**pending.times, **self._fresh}
+            self.outbox.keep_fresh(pending)
             return
         times = pending.times
-        if self.automatic is not None:
-            floors = self._known_floors
-            if self.automatic.oldest is None:  # a clock that is behind the floor would be late
+        if self.clockwork.automatic is not None:
+            floors = self.registration.known_floors
+            if self.clockwork.automatic.oldest is None:  # a clock that is behind the floor would be late
                 times = {key: time for key, time in times.items() if time >= floors.get(key, time)}
             else:  # what is held back below the floor is late, and time waits for the rest
                 times = {key: max(time, floors.get(key, time)) for key, time in times.items()}
         if times:
             newest: Mapping[str, int] = {}
-            if self._flush_sent == sent:  # else more events may lie below the position
+            if nothing_newer:  # else more events may lie below the position
                 newest = self.known(own, pending.newest)
-            self.waiting.add(replace(pending, times=times, position=own, newest=newest))
+            self.outbox.waiting.add(replace(pending, times=times, position=own, newest=newest))
 
     def _put_off(self, error: Exception, now: float) -> None:
-        self.put_off, self._flush_at = error, now + TRANSACTION_CHECK_MS / 1000
+        self.outbox.put_off_until(now + TRANSACTION_CHECK_MS / 1000, error)
 
     def take(self) -> list[tuple[Pending, Addressed]]:
         """Takes all waiting notes; they are under way then."""
-        self._ready = False
-        if self.phase is not Phase.HOLDING or self.goal is not None or self.under_way:
+        self.outbox.ready = False
+        if self.phase is not Phase.HOLDING or self.goal is not None or self.outbox.under_way:
             return []
-        notes = self.waiting.take()
-        if any(each.awaited for each in notes):
-            # It is sent again within one call: a repeated note must not be behind another one of the same call.
-            notes = [reduce(merged, notes)]
-        self.under_way = notes
-        return [(each, self.note_of(each.times, each.position, each.newest)) for each in notes]
-
-    def keep(self, count: int) -> None:
-        """Puts back the last notes, which did not fit into the batch."""
-        if count:
-            at = len(self.under_way) - count
-            self.waiting.put_back(self.under_way[at:])
-            del self.under_way[at:]
+        return [(each, self.note_of(each.times, each.position, each.newest)) for each in self.outbox.take()]
 
     def answered(self, answers: Sequence[Answered], clock: int | None) -> bool:
         """The answers to notes. Returns whether any must be sent again after a pause."""
-        self.under_way = []
+        self.outbox.under_way = []
         again: list[Pending] = []
         stuck = False
         for pending, addressed, result in answers:
@@ -548,75 +437,48 @@ class Machine:
                 again = [rest for each in again if (rest := each.without(pending.times))]
                 continue
             if not pending.awaited:
-                if (left := self._rest_of(pending, result)) is not None:
+                if (left := self.outbox.rest_of(pending, result)) is not None:
                     again += left
                     continue
                 if not _is_final(pending, result):
                     self._set_stuck(result)
                     stuck = True
-                    again.append(pending if says_nothing_changed(result) else self._may_be_taken(pending))
+                    again.append(pending if says_nothing_changed(result) else self.outbox.unanswered(pending))
                     continue
             if isinstance(result, StrandlineError):
                 self._not_taken(note, result)
             if pending.awaited:
-                self._reset_last()
+                self.outbox.go_back_to(self.registration.may_have_noted)
                 self.news.append(Reply(pending.awaited, result))
             else:
                 self._refuse(pending.times, result)
             if isinstance(result, Fenced):
                 self._fence(result)
                 return False
-        self.waiting.put_back(again)
+        self.outbox.waiting.put_back(again)
         return stuck and bool(again)
 
     def _taken(self, pending: Pending, note: Note, answer: NoteAnswer, clock: int | None) -> None:
-        passed = self.passed
-        self.noted_since = True
-        self.times.update(note.times)
-        self.may_have_noted = _greatest(self.may_have_noted, note.times)
-        self._position.update(note.position)
-        if not self.has_log:
-            self._given.update(note.position)
+        passed = self.registration.passed
+        self.registration.took(note, clock)
         self.owed = {key: time for key, time in self.owed.items() if time > note.times.get(key, time - 1)}
-        if self._may_be_done is not None:  # a note that is repeated may be behind this one now
-            self._may_be_done = merged(self._may_be_done, pending)
-        self.clock, self.refused = clock, None
+        self.outbox.taken(pending)
+        self.refused = None
         self._set_moving()
         if not pending.asks:
             self.late.answered(pending.times, answer, passed)
         elif self.in_transaction:
-            self._missed = True
+            self.clockwork.missed = True
         elif clock is not None:
             self._note_controller_clock(clock)
 
     def _not_taken(self, note: Note, error: StrandlineError) -> None:
         """A note that failed counts as possibly taken unless the error denies it."""
         if not says_nothing_changed(error):
-            self.may_have_noted = _greatest(self.may_have_noted, note.times)
+            self.registration.may_have_taken(note)
         self.late.refused(error)
         if isinstance(error, Refused):
             self.owed = {key: time for key, time in self.owed.items() if time != note.times.get(key)}
-
-    def _may_be_taken(self, pending: Pending) -> Pending:
-        """Records that the answer to a note was lost: it may have been taken."""
-        before = self._may_be_done
-        self._may_be_done = pending if before is None else merged(before, pending)
-        return replace(pending, may_be_done=True)
-
-    def _rest_of(self, pending: Pending, error: Exception) -> list[Pending] | None:
-        """Returns what remains of a note that is refused only because it, or a later one, was taken earlier and the
-        answer was lost. None if it is refused for another reason."""
-        reach = self._may_be_done
-        if reach is None or not pending.may_be_done:
-            return None
-        match error:
-            case TimeWentBack(key=key, stored_time=stored) if stored <= reach.times.get(key, stored - 1):
-                rest = pending.without({key})
-                return [] if rest is None else [rest]
-            case PositionWentBack(segment=segment, stored_offset=stored) if stored <= reach.position.get(segment, -1):
-                return [replace(merged(pending, reach), times=pending.times, asks=pending.asks)]
-            case _:
-                return None
 
     def _fence(self, error: Fenced) -> None:
         """Another process has the name: nothing that waits can be noted any more."""
@@ -625,9 +487,8 @@ class Machine:
         self._drop_all(error)
 
     def _drop_all(self, error: Exception) -> None:
-        self.news += [Reply(each.awaited, error) for each in self.waiting.take() if each.awaited]
-        self._fresh = {}
-        self.last = dict(self.times)
+        dropped = self.outbox.drop(self.registration.times)
+        self.news += [Reply(each.awaited, error) for each in dropped if each.awaited]
 
     def _refuse(self, times: Mapping[str, int], error: Exception) -> None:
         self.refused = error
@@ -635,25 +496,12 @@ class Machine:
         if self._raises:
             self.unreported = error
         self.news.append(NoteRefused(times, error))
-        self._reset_last()
-
-    def _reset_last(self) -> None:
-        """Lets the next note go back behind a time that was never taken."""
-        self.last = dict(self.may_have_noted)
-        for pending in self.waiting:
-            self.last.update(pending.times)
-        self.last.update(self._unpositioned.times if self._unpositioned is not None else {})
-        self.last.update(self._fresh)
-        self.last_position = {}
-        for pending in self.waiting:
-            self.last_position.update(pending.position)
+        self.outbox.go_back_to(self.registration.may_have_noted)
 
     def hold_back(self, error: Exception) -> None:
         """A write has failed: notes are held back."""
         self.newest.lost()
-        self._fresh_newest = {}  # the log may have newer events than the caller had
-        if self._unpositioned is not None:
-            self._unpositioned = replace(self._unpositioned, newest={})
+        self.outbox.newest_unknown()
         self.failed_write, self.stuck = True, error
         self.news.append(NotesStuck(error, failed_write=True))
 
@@ -678,7 +526,7 @@ class Machine:
 
     def memo_of(self, times: Mapping[str, int]) -> str:
         """Returns the memo for a commit, from which the writer's next process notes the time if this one cannot."""
-        text = json.dumps({"life": self._life, "times": dict(times)}, separators=(",", ":"))
+        text = json.dumps({"life": self.registration.life, "times": dict(times)}, separators=(",", ":"))
         if len(text) > MEMO_BYTES:
             what = f"bytes for the times of {len(times)} keys, which the log keeps with a commit,"
             raise TooMany(what=what, count=len(text), limit=MEMO_BYTES)
@@ -690,7 +538,7 @@ class Machine:
         writer's: one of the two would overwrite what the other needs after a crash."""
         try:
             kept = json.loads(memo)
-            times: Mapping[str, int] = kept["times"] if kept["life"] == self._life else {}
+            times: Mapping[str, int] = kept["times"] if kept["life"] == self.registration.life else {}
         except (ValueError, TypeError, KeyError):
             wanted = "the log has the memo of a LogSink, or of a program, under it: give the writer a name of its own"
             raise InvalidConfig(name="the writer's name", value=self.writer, wanted=wanted) from None
@@ -703,17 +551,23 @@ class Machine:
 
     def with_owed(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Returns the times, with those of commits that are not noted yet."""
-        return _greatest(self.owed, times)
+        return greatest(self.owed, times)
 
     def beyond_the_clock(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Returns the times of a commit that are later than the noted clock."""
-        if self.automatic is not None and self.automatic.domain == "ingestion" and self.clock is not None:
-            times = {key: min(time, self.clock) for key, time in times.items()}  # it was read before the position
-        return {key: time for key, time in times.items() if time > self.last.get(key, time - 1)}
+        clock = self.registration.clock
+        if (
+            self.clockwork.automatic is not None
+            and self.clockwork.automatic.domain == "ingestion"
+            and clock is not None
+        ):
+            times = {key: min(time, clock) for key, time in times.items()}  # it was read before the position
+        return {key: time for key, time in times.items() if time > self.outbox.last.get(key, time - 1)}
 
     def repeat(self, times: Mapping[str, int], sent: int) -> None:
         """Notes the times of a commit whose own note was not taken."""
-        self.add_note({key: max(time, self.last.get(key, time)) for key, time in times.items()}, {}, sent)
+        last = self.outbox.last
+        self.outbox.add({key: max(time, last.get(key, time)) for key, time in times.items()}, {}, sent)
 
     def wrote(self, written: NewestTime, noted: Mapping[str, int]) -> None:
         """Events were appended, after these times were noted."""
@@ -723,170 +577,141 @@ class Machine:
     def transaction_ended(self, times: Mapping[str, int], sent: int, read: Callable[[], int]) -> None:
         """A transaction has ended: notes its time after all earlier notes, and the clock, which `read` reads, if that
         was missed: by the next period another transaction may be open."""
-        self._written = True
+        self.clockwork.written = True
         if times:
-            self.add_note(times, {}, sent)
-        self.put_off, self._flush_at = None, 0.0
-        counts = self.phase is Phase.HOLDING or (self.phase is Phase.AWAY and self.wants_registration)
-        if self._missed and counts and not self.in_transaction:
-            self._catch_up(_reading(read) if self._has_own_clock else None)
+            self.outbox.add(times, {}, sent)
+        self.outbox.may_flush()
+        counts = self.phase is Phase.HOLDING or (self.phase is Phase.AWAY and self.registration.wanted)
+        if self.clockwork.missed and counts and not self.in_transaction:
+            self._catch_up(reading(read) if self.clockwork.has_own_clock else None)
 
     # -- the clock, and going idle ---------------------------------------------------------------------------------
 
-    def start(self, now: float) -> None:
-        """Automatic work begins."""
-        self._started, self._note_at = True, now
-        self.active(now)
-
     def stop(self) -> Mapping[str, int]:
         """Automatic work ends. Returns the times that are to be answered."""
-        self._leaving = True
-        return dict(self.last)
-
-    @property
-    def clock_due(self) -> float:
-        """When the clock is to be noted next."""
-        return self._note_at if self._started else math.inf
-
-    def active(self, now: float) -> None:
-        """The writer writes or notes manually: the wait for going idle begins."""
-        self._active_at = now
-
-    @property
-    def _has_own_clock(self) -> bool:
-        return self.automatic is not None and self.automatic.domain == "event"
+        self.clockwork.leaving = True
+        return dict(self.outbox.last)
 
     def write_begins(self, now: float, read: Callable[[], int]) -> bool:
         """A write, or the registration before it, begins: the writer does not go idle before its end. `read` reads the
         clock. Returns whether it holds time, and need not register first."""
-        self.active(now)
-        if not self.writing and self._has_own_clock:
-            self._before_write = _reading(read)  # if it fails, the next automatic note reports it
-        self.writing += 1
+        self.clockwork.write_begins(now, read)
         return self.phase is Phase.HOLDING and self.goal is None
-
-    def write_ended(self, now: float) -> None:
-        self.writing -= 1
-        self._written = True
-        self.active(now)
 
     def clock_before_begin(self, read: Callable[[], int]) -> None:
         """A writer without a note notes the clock before its transaction begins, which stays true meanwhile."""
-        if self._has_own_clock and not self.last:
-            self._note_clock(_reading(read))  # if it fails, the next automatic note reports it
+        if self.clockwork.has_own_clock and not self.outbox.last:
+            self._note_clock(reading(read))  # if it fails, the next automatic note reports it
 
     def clock_read(self, step: ReadClock, read: Callable[[], int], now: float) -> None:
         """Notes the clock, if it is true now: `read` reads the application's."""
-        automatic = self.automatic
+        automatic, clockwork, waiting = self.clockwork.automatic, self.clockwork, self.outbox.waiting
         assert automatic is not None
-        reading = _reading(read) if step.reads else None
+        found = reading(read) if step.reads else None
         if step.last:
-            self._written = False
-            self._catch_up(reading)
+            clockwork.written = False
+            self._catch_up(found)
             return
-        period_s = automatic.period_ms / 1000
-        self._note_at += period_s
-        if self._note_at <= now:  # it is behind
-            self._note_at = now + period_s
+        clockwork.next_period(now)
         if not self._notes_clock(now):
             return
+        registration = self.registration
         if self._is_blocked(now):  # no later time is true yet; the writer must not be silent
-            self._missed = True
-            self._note_at = now + min(period_s, TRANSACTION_CHECK_MS / 1000)  # it may end without the writer
-            if now >= self._repeat_at and self.noted_since and not (self.waiting or self.under_way):
-                self._repeat_at = now + period_s
-                self.waiting.add(Pending(dict(self.times), {}))
+            clockwork.miss(now)
+            if registration.has_noted and not (waiting or self.outbox.under_way) and clockwork.repeats(now):
+                waiting.add(Pending(dict(registration.times), {}))
             return
-        self._missed = False
+        clockwork.missed = False
         if automatic.domain == "event":
-            failure = self._note_clock(reading)
+            failure = self._note_clock(found)
             if failure is not None and failure is not NOT_READ:  # the next period tries again
                 self._set_stuck(failure)
-        elif self.count():
+        elif self.outbox:
             pass  # repeating the last time would go back behind the notes under way; their answer has the clock
-        elif self.noted_since:
-            self.waiting.add(Pending(dict(self.times), {}, asks=True))
-        elif self.clock is not None:  # from the answer to registering
-            self._note_controller_clock(self.clock)
+        elif registration.has_noted:
+            waiting.add(Pending(dict(registration.times), {}, asks=True))
+        elif registration.clock is not None:  # from the answer to registering
+            self._note_controller_clock(registration.clock)
 
     def _notes_clock(self, now: float) -> bool:
-        return not self._is_idling(now) and (self.phase is Phase.HOLDING or self.wants_registration)
+        return not self._is_idling(now) and (self.phase is Phase.HOLDING or self.registration.wanted)
 
     def _is_idling(self, now: float) -> bool:
         """Whether there was no write for `idle_after_ms`."""
         due = self._idle_at
-        return due is not None and now >= due and not self.writing and not self.in_transaction
+        return due is not None and now >= due and not self.clockwork.writing and not self.in_transaction
 
     @property
     def _idle_at(self) -> float | None:
-        if self.idle_after_ms is None or self.phase is not Phase.HOLDING:
-            return None
-        return self._active_at + self.idle_after_ms / 1000
+        return self.clockwork.idle_at if self.phase is Phase.HOLDING else None
 
     def _is_blocked(self, now: float) -> bool:
-        return self.in_transaction or (isinstance(self.put_off, TransactionUnderWay) and now < self._flush_at)
+        return self.in_transaction or (
+            isinstance(self.outbox.put_off, TransactionUnderWay) and now < self.outbox.flush_at
+        )
 
-    def _note_clock(self, reading: int | Exception | None) -> Exception | None:
-        """Notes the application's clock. While a write is under way, notes the clock at its beginning: by now it may be
-        too late for the events of the write. Returns why it has none."""
-        now = self._before_write if self.writing else reading
+    def _note_clock(self, read: int | Exception | None) -> Exception | None:
+        """Notes the application's clock. Returns why it has none."""
+        now = self.clockwork.true_time(read)
         if not isinstance(now, int):
             return now
-        self._written = self.writing > 0
         for key in self.keys or (DEFAULT_KEY,):
-            self._fresh[key] = self.last[key] = max(now, self.last.get(key, now))
+            self.outbox.add_clock(key, now)
         return None
 
     def _note_controller_clock(self, clock: int) -> None:
         """Notes the controller's clock, which was received before the position is read."""
-        self._written = self.writing > 0
-        self._fresh[DEFAULT_KEY] = self.last[DEFAULT_KEY] = max(clock, self.last.get(DEFAULT_KEY, clock))
+        self.clockwork.written = self.clockwork.writing > 0
+        self.outbox.add_clock(DEFAULT_KEY, clock)
 
-    def _catch_up(self, reading: int | Exception | None) -> None:
+    def _catch_up(self, read: int | Exception | None) -> None:
         """Notes the missed clock at once. If it fails, the next automatic note reports it."""
-        if self._has_own_clock:
-            self._missed = self._note_clock(reading) is not None
-        elif self.automatic is not None and self.clock is not None:
-            self._note_controller_clock(self.clock)
-            self._missed = False
+        if self.clockwork.has_own_clock:
+            self.clockwork.missed = self._note_clock(read) is not None
+        elif self.clockwork.automatic is not None and self.registration.clock is not None:
+            self._note_controller_clock(self.registration.clock)
+            self.clockwork.missed = False
 
     def last_times(self, read: Callable[[], int]) -> Mapping[str, int]:
         """Returns the clock's times for a writer that goes idle or closes, and may have noted nothing yet."""
-        if self.automatic is None or self.failed_write or self.in_transaction:
+        if self.clockwork.automatic is None or self.failed_write or self.in_transaction:
             return {}
-        if self._has_own_clock:
-            reading = _reading(read)
-            return dict.fromkeys(self.keys or (DEFAULT_KEY,), reading) if isinstance(reading, int) else {}
-        return {DEFAULT_KEY: self.clock} if self.clock is not None else {}
+        if self.clockwork.has_own_clock:
+            now = reading(read)
+            return dict.fromkeys(self.keys or (DEFAULT_KEY,), now) if isinstance(now, int) else {}
+        return {DEFAULT_KEY: self.registration.clock} if self.registration.clock is not None else {}
 
     # -- the next step ---------------------------------------------------------------------------------------------
 
     def next_of_background(self, now: float) -> Step:
         if self.phase in ENDED or self.phase is Phase.FENCED:
             return Wait()
-        notes_clock = self._started and self.automatic is not None and not (self._leaving or self.draining)
-        if notes_clock and now >= self._note_at:
-            reads = self._has_own_clock and self._notes_clock(now) and not self._is_blocked(now) and not self.writing
-            return ReadClock(reads)
-        if self.phase is Phase.AWAY and (self._fresh or self.waiting or self.wants_registration):
+        outbox, clockwork = self.outbox, self.clockwork
+        notes_clock = (
+            clockwork.started and self.clockwork.automatic is not None and not (clockwork.leaving or self.draining)
+        )
+        if notes_clock and now >= clockwork.note_at:
+            is_true = self._notes_clock(now) and not self._is_blocked(now)
+            return ReadClock(clockwork.has_own_clock and is_true and not clockwork.writing)
+        if self.phase is Phase.AWAY and (outbox.fresh or outbox.waiting or self.registration.wanted):
             return Do.HOLD
         if self.phase is Phase.HOLDING:
-            if self._fresh and not self._flushing and not self.failed_write and now >= self._flush_at:
+            if outbox.fresh and not outbox.flushing and not self.failed_write and now >= outbox.flush_at:
                 return Do.FLUSH
-            if self.waiting and not self.under_way and not self._ready:
+            if outbox.waiting and not outbox.under_way and not outbox.ready:
                 return Do.SEND
-        moments = [self._note_at] if notes_clock else []
-        if self._fresh and now < self._flush_at:
-            moments.append(self._flush_at)
-        if self._started and self._idle_at is not None and not self._leaving:
-            assert self.idle_after_ms is not None
+        moments = [clockwork.note_at] if notes_clock else []
+        if outbox.fresh and now < outbox.flush_at:
+            moments.append(outbox.flush_at)
+        if clockwork.started and self._idle_at is not None and not clockwork.leaving:
+            assert clockwork.idle_after_ms is not None
             if now < self._idle_at:
                 moments.append(self._idle_at)
-            elif self.failed_write or self.writing or self.in_transaction or self._flushing or self.count():
-                moments.append(now + min(self.idle_after_ms, TRANSACTION_CHECK_MS) / 1000)
+            elif self.failed_write or clockwork.writing or self.in_transaction or outbox.flushing or outbox:
+                moments.append(now + min(clockwork.idle_after_ms, TRANSACTION_CHECK_MS) / 1000)
             elif not self.draining:
-                if self._written and self.automatic is not None:  # time passes what was written last
-                    return ReadClock(reads=self._has_own_clock, last=True)
+                if clockwork.written and self.clockwork.automatic is not None:  # time passes what was written last
+                    return ReadClock(reads=clockwork.has_own_clock, last=True)
                 return Do.REST
         return Wait(min(moments, default=None))
 
@@ -902,7 +727,7 @@ class Machine:
         is_counted = self.phase is Phase.HOLDING
         if goal.aim in ("register", "hold") or goal.left or (goal.aim == "stay" and (goal.settled or not is_counted)):
             return Do.DONE
-        if goal.aim == "close" and self.epoch is None and not self._closes_by_name:
+        if goal.aim == "close" and self.registration.epoch is None and not self._closes_by_name:
             return Do.DONE
         if goal.end is None:
             return Do.FIND_END
@@ -921,29 +746,20 @@ class Machine:
             return True
         if self.phase is Phase.HOLDING:
             return False
-        if goal.aim == "hold" or self.wants_registration:  # the block was shorter than registering
+        if goal.aim == "hold" or self.registration.wanted:  # the block was shorter than registering
             return True
-        if goal.aim == "close" and self.automatic is not None and not self.has_log:  # it may have written
+        if goal.aim == "close" and self.clockwork.automatic is not None and not self.has_log:  # it may have written
             return True
-        leaves = goal.aim == "idle" or (goal.aim == "close" and (self.epoch is not None or self._closes_by_name))
-        return leaves and self.has_log and not self._looked
+        leaves = goal.aim == "idle" or (
+            goal.aim == "close" and (self.registration.epoch is not None or self._closes_by_name)
+        )
+        return leaves and self.has_log and not self.registration.looked
 
 
 def decide(writer: Machine, now: float) -> Step:
     """Returns the next step of a writer: towards its goal if it has one, which who set it performs; else the
     background's. Changes nothing."""
     return writer.next_of_background(now) if writer.goal is None else writer.next_of_goal(writer.goal)
-
-
-def _greatest(times: Mapping[str, int], others: Mapping[str, int]) -> Mapping[str, int]:
-    return {**times, **{key: max(time, times.get(key, time)) for key, time in others.items()}}
-
-
-def _reading(read: Callable[[], int]) -> int | Exception:
-    try:
-        return read()
-    except Exception as error:  # of the application's clock
-        return error
 
 
 def _is_final(pending: Pending, error: Exception) -> bool:

@@ -299,7 +299,7 @@ class Background:
         writers, flush.waiting = flush.waiting, []
         for writer in writers:
             with writer.lock:
-                writer.machine.flush_begins(writer.sent)
+                writer.machine.outbox.flush_begins(writer.sent)
         self._start(self._flushes, flush.log.flush, partial(self._flushed, flush, writers))
 
     def _flushed(
@@ -343,7 +343,7 @@ class Background:
             batch += [(writer, pending, addressed) for pending, addressed in notes[:fitting]]
             left = len(notes) - fitting
             with writer.lock:
-                writer.machine.keep(left)
+                writer.machine.outbox.keep(left)
             if not left or fitting:
                 del self._ready[writer]
             if left:

@@ -182,7 +182,7 @@ class WriterSession:
         """Reads how far time is free of events that are held back, if that is due. The program's function runs in this
         thread alone, and outside of the lock: it may take one that the program holds around its calls."""
         automatic = self.automatic
-        if automatic is not None and automatic.oldest is not None and now >= self.machine.clock_due:
+        if automatic is not None and automatic.oldest is not None and now >= self.machine.clockwork.due:
             try:
                 self._held = automatic.now()
             except Exception as error:
@@ -240,8 +240,8 @@ class WriterSession:
                     if not self.changed.wait_for(partial(machine.is_quiet, drain=drain), timeout_ms / 1000):
                         raise (
                             machine.stuck
-                            or machine.put_off
-                            or NotDrained(writer=machine.writer, count=machine.count(), waited_ms=timeout_ms)
+                            or machine.outbox.put_off
+                            or NotDrained(writer=machine.writer, count=len(machine.outbox), waited_ms=timeout_ms)
                         )
                 finally:
                     machine.draining -= drain
@@ -280,7 +280,7 @@ class WriterSession:
                 case Do.IDLE | Do.CLOSE:
                     call = calls.idle if step is Do.IDLE else calls.close
                     with self._calling():
-                        connection.run(call(self.machine.stream, self.machine.writer, self.machine.epoch))
+                        connection.run(call(self.machine.stream, self.machine.writer, self.machine.registration.epoch))
                     with self.event() as machine:
                         machine.left()
                 case _:
@@ -298,11 +298,11 @@ class WriterSession:
 
     def _register(self, connection: Connection) -> None:
         machine, log = self.machine, self.log
-        if machine.registration is None:
-            machine.registration = new_registration()
+        if machine.registration.name is None:
+            machine.registration.name = new_registration()
         with self._calling():
             answer = connection.run(
-                clocked(calls.register(machine.stream, machine.writer, machine.keys, machine.registration))
+                clocked(calls.register(machine.stream, machine.writer, machine.keys, machine.registration.name))
             )
         with self.event():
             machine.registered(answer.value, answer.clock)
@@ -341,9 +341,9 @@ class WriterSession:
         with self.lock:
             machine, late = self.machine, self.machine.late
             return Status(
-                epoch=machine.epoch,
-                noted=dict(machine.times),
-                waiting=machine.count(),
+                epoch=machine.registration.epoch,
+                noted=dict(machine.registration.times),
+                waiting=len(machine.outbox),
                 late=late.late,
                 floors=dict(late.floors),
                 late_events=late.events,
@@ -398,9 +398,10 @@ class WriterSession:
         machine = self.machine
         with self.lock:
             # A clock with a short period keeps adding notes: its notes so far are answered when their times are taken.
-            noted = dict(machine.last) if self.automatic is not None else {}
+            noted = dict(machine.outbox.last) if self.automatic is not None else {}
             return self.changed.wait_for(
-                lambda: not machine.count() or self.is_released or machine.has_taken(noted), timeout_ms / 1000
+                lambda: not machine.outbox or self.is_released or machine.registration.has_taken(noted),
+                timeout_ms / 1000,
             )
 
     def leave(self, deadline: float, *, patient: bool = True) -> list[Left]:
@@ -410,14 +411,19 @@ class WriterSession:
         machine = self.machine
 
         def over() -> bool:
-            if not patient and machine.stuck is not None and not machine.under_way:
+            if not patient and machine.stuck is not None and not machine.outbox.under_way:
                 return True
-            return not machine.unattended() or self.is_closed or machine.failed_write or machine.has_taken(wanted)
+            return (
+                not machine.outbox.unattended()
+                or self.is_closed
+                or machine.failed_write
+                or machine.registration.has_taken(wanted)
+            )
 
         with self.lock:
             wanted = machine.stop()
             self.changed.wait_for(over, max(0.0, deadline - monotonic()))
-            return self._unraised() if machine.has_taken(wanted) else self._unsent() + self._unraised()
+            return self._unraised() if machine.registration.has_taken(wanted) else self._unsent() + self._unraised()
 
     def unraised(self) -> list[Left]:
         """Returns a refusal that was not reported."""
@@ -431,10 +437,10 @@ class WriterSession:
 
     def _unsent(self) -> list[Left]:
         machine = self.machine
-        count = machine.unattended()
+        count = machine.outbox.unattended()
         if not count or self.is_released:
             return []
-        reason = str(machine.stuck or machine.put_off or "the time was too short")
+        reason = str(machine.stuck or machine.outbox.put_off or "the time was too short")
         if machine.failed_write:
             reason = f"a write had failed: {reason}"
         return [Unsent(machine.stream, machine.writer, count, reason)]
@@ -459,7 +465,7 @@ class WriterSession:
         finally:
             if begun:
                 with self.lock:
-                    self.machine.write_ended(monotonic())
+                    self.machine.clockwork.write_ended(monotonic())
 
     @contextmanager
     def holding_back(self, *, cancelled_only: bool = False) -> Iterator[None]:
@@ -488,7 +494,7 @@ class WriterSession:
     def wrote(self, written: NewestTime) -> None:
         """Records appended events."""
         with self.lock:
-            self.machine.wrote(written, self.machine.last)
+            self.machine.wrote(written, self.machine.outbox.last)
             self._pass_on()
 
     def begins(self, transaction: Transaction) -> Begun:
@@ -505,9 +511,9 @@ class WriterSession:
         with self.lock:
             self._open.discard(begun)
             if committed:
-                machine.wrote(begun.written, machine.times)
+                machine.wrote(begun.written, machine.registration.times)
             machine.in_transaction = self._works_alone and self.in_transaction
-            machine.active(monotonic())
+            machine.clockwork.active(monotonic())
             machine.transaction_ended(times, self.sent, self._now)
             self._pass_on()
 

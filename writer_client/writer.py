@@ -116,13 +116,13 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
     def floor(self) -> int | None:
         """The floor of the default time key: no event of this writer with a time >= this is late. None before the
         first mark."""
-        return self._machine.floors.get(DEFAULT_KEY)
+        return self._machine.registration.floors.get(DEFAULT_KEY)
 
     @property
     def clock(self) -> int | None:
         """The controller's clock, as of its last answer. In the ingestion domain, note this time: read it before the
         position."""
-        return self._machine.clock
+        return self._machine.registration.clock
 
     def _check_note(self, position: Mapping[str, int] | None) -> None:
         self._check()
@@ -141,13 +141,13 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
             self._check_times(machine.owed, times)
             times = machine.with_owed(times)
             machine.note_of(times, position, newest)  # raises what is no note
-            machine.add_note_at(times, position, newest, (answered,))
+            machine.outbox.add_at(times, position, newest, (answered,))
         return answered
 
     def _without_note(self, times: Mapping[str, int], error: StrandlineError) -> CommittedWithoutNote:
         """Returns the error of a commit whose note was not taken, and has the times noted later."""
         refused, machine = isinstance(error, Refused), self._machine
-        if not refused and machine.automatic is not None:
+        if not refused and machine.clockwork.automatic is not None:
             with self._session.lock:
                 machine.repeat(times, self._session.sent)
             self._background.attend(self._session)
@@ -156,7 +156,7 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
     def _end(self, aim: Aim, position: Mapping[str, int] | None = None) -> None:
         """Goes idle, closes or stays. A failed write holds back only the notes of the clock."""
         self._origin.check()
-        if self._machine.automatic is None:
+        if self._machine.clockwork.automatic is None:
             self._session.resume()
         if self._session.is_busy:
             self._background.attend_at_once([self._session])

@@ -335,7 +335,7 @@ class History:
     def leave(self, process: Process) -> None:
         """The end of its block."""
         if isinstance(process.writer, BackgroundWriter):
-            process.writer._machine.wants_registration = process.writer.epoch is None
+            process.writer._machine.registration.wanted = process.writer.epoch is None
             process.writer.__exit__(None, None, None)
         else:
             process.writer.__exit__(None, None, None)

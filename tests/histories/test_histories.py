@@ -19,6 +19,7 @@ from strandline.core.order import SegmentRef
 from strandline.logs import Position
 from tests.histories.history import Untrue, run
 from writer_client.machine import Goal, Machine, SendAlone
+from writer_client.registration import Registration
 from writer_client.session import WriterSession
 
 Patch = pytest.MonkeyPatch
@@ -44,7 +45,7 @@ def looks_at_the_log_once(patch: Patch) -> None:
 
     def broken(self: WriterSession, memo: str | None, ends: Position, own: Position) -> None:
         if id(self.log) in looked:
-            memo, ends, own = self.machine._own_memo, self.machine._found, self.machine._found
+            memo, ends, own = self.machine._own_memo, self.machine.registration._found, self.machine.registration._found
         look(self, memo, ends, own)
         looked.add(id(self.log))
 
@@ -55,9 +56,9 @@ def keeps_what_it_noted_before_it_registered(patch: Patch) -> None:
     registered = Machine.registered
 
     def broken(self: Machine, *given: Any) -> None:
-        kept = self._position
+        kept = self.registration._position
         registered(self, *given)
-        self._position = kept
+        self.registration._position = kept
 
     patch.setattr(Machine, "registered", broken)
 
@@ -66,7 +67,7 @@ def leaves_without_a_word_if_it_has_no_time(patch: Patch) -> None:
     final_note = Machine.final_note
 
     def broken(self: Machine, goal: Goal) -> SendAlone | None:
-        if self.may_have_noted or any(floor is not None for floor in self.floors.values()):
+        if self.registration.last_times:
             return final_note(self, goal)
         return None
 
@@ -77,17 +78,17 @@ def keeps_the_floor_that_registering_gave(patch: Patch) -> None:
     sent_alone = Machine.sent_alone
 
     def broken(self: Machine, *given: Any) -> Any:
-        floors = self.floors
+        floors = self.registration.floors
         raised = sent_alone(self, *given)
-        self.floors = floors
+        self.registration.floors = floors
         return raised
 
     patch.setattr(Machine, "sent_alone", broken)
 
 
 def sends_waiting_notes_at_positions_from_before_registering(patch: Patch) -> None:
-    reached = Machine.reached
-    patch.setattr(Machine, "reached", lambda self, own: own if own else reached(self, own))
+    reached = Registration.reached
+    patch.setattr(Registration, "reached", lambda self, own: own if own else reached(self, own))
 
 
 def a_reader_reports_what_it_has_only_fetched(patch: Patch) -> None:

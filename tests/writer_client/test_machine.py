@@ -59,7 +59,7 @@ def register(machine: Machine, floor: int | None = None) -> None:
 
 def started(**options: Any) -> Machine:
     machine = holding(**options)
-    machine.start(0)
+    machine.clockwork.start(0)
     return machine
 
 
@@ -70,11 +70,11 @@ def after(machine: Machine, *changes: Callable[[Machine], object]) -> Machine:
 
 
 def note(machine: Machine) -> None:
-    machine.add_note({"": 10}, {}, 0)
+    machine.outbox.add({"": 10}, {}, 0)
 
 
 def note_at(machine: Machine) -> None:
-    machine.add_note_at({"": 10}, {"0": 1}, {})
+    machine.outbox.add_at({"": 10}, {"0": 1}, {})
 
 
 def about_to_flush(machine: Machine) -> None:
@@ -83,7 +83,7 @@ def about_to_flush(machine: Machine) -> None:
 
 def flush_begins(machine: Machine) -> None:
     about_to_flush(machine)
-    machine.flush_begins(0)
+    machine.outbox.flush_begins(0)
 
 
 def flushed(machine: Machine) -> None:
@@ -118,7 +118,7 @@ def write(machine: Machine) -> None:
 
 def written(machine: Machine) -> None:
     write(machine)
-    machine.write_ended(0)
+    machine.clockwork.write_ended(0)
 
 
 def failed(machine: Machine) -> None:
@@ -126,7 +126,7 @@ def failed(machine: Machine) -> None:
 
 
 def entered(machine: Machine) -> None:
-    machine.wants_registration = True
+    machine.registration.wanted = True
 
 
 def in_transaction(machine: Machine) -> None:
@@ -313,11 +313,13 @@ def times_sent_again(*batch: tuple[dict[str, int], NoteAnswer | StrandlineError]
     """The notes of a batch have these times and answers; which times does the next batch have?"""
     machine = holding()
     for offset, (times, _) in enumerate(batch):
-        machine.waiting.add(Pending(times, {"0": offset}))
+        machine.outbox.waiting.add(Pending(times, {"0": offset}))
     answers = [(*each, answer) for each, (_, answer) in zip(machine.take(), batch, strict=True)]
     machine.answered(answers, None)
-    assert machine.times == {key: time for times, answer in batch if answer is TAKEN for key, time in times.items()}
-    return [dict(pending.times) for pending in machine.waiting.take()]
+    assert machine.registration.times == {
+        key: time for times, answer in batch if answer is TAKEN for key, time in times.items()
+    }
+    return [dict(pending.times) for pending in machine.outbox.waiting.take()]
 
 
 def test_what_a_later_note_has_overtaken_is_not_sent_again() -> None:
@@ -398,37 +400,37 @@ def test_no_note_is_refused_for_what_a_lost_answer_took(
         for later, further in notes:
             times = {**times, **{key: times.get(key, 0) + step for key, step in later.items()}}
             position = {**position, **{segment: position.get(segment, 0) + step for segment, step in further.items()}}
-            machine.add_note_at(
+            machine.outbox.add_at(
                 {key: times[key] for key in later}, {segment: position[segment] for segment in further}, {}
             )
         exchange(machine, controller, done=done, lost=lost)
     for _ in range(20):
         exchange(machine, controller)
-    assert (machine.count(), machine.refusals) == (0, 0)
-    assert (controller.times, machine.times) == (times, times)
+    assert (len(machine.outbox), machine.refusals) == (0, 0)
+    assert (controller.times, machine.registration.times) == (times, times)
     assert controller.position == position
 
 
 def test_what_another_one_noted_is_refused_also_where_an_answer_was_lost() -> None:
     machine, controller = holding(), Strict(times={"": 50})
-    machine.add_note_at({"": 10}, {"0": 1}, {})
-    machine.add_note_at({"": 20}, {"0": 2}, {})
+    machine.outbox.add_at({"": 10}, {"0": 1}, {})
+    machine.outbox.add_at({"": 20}, {"0": 2}, {})
     exchange(machine, controller, lost=True)
     exchange(machine, controller)
-    assert (machine.refusals, machine.count(), machine.times) == (2, 0, {})
-    machine.add_note_at({"": 60}, {"0": 3}, {})
+    assert (machine.refusals, len(machine.outbox), machine.registration.times) == (2, 0, {})
+    machine.outbox.add_at({"": 60}, {"0": 3}, {})
     exchange(machine, controller)
-    assert machine.times == {"": 60}
+    assert machine.registration.times == {"": 60}
 
 
 def test_another_reason_for_refusal_is_reported_despite_lost_answers() -> None:
     machine, controller = holding(), Strict()
-    machine.add_note_at({"": 10}, {"0": 1}, {})
-    machine.add_note_at({"": 2_000}, {"0": 2}, {})
+    machine.outbox.add_at({"": 10}, {"0": 1}, {})
+    machine.outbox.add_at({"": 2_000}, {"0": 2}, {})
     exchange(machine, controller, lost=True)
     exchange(machine, controller)
     assert isinstance(machine.refused, TimeTooFarAhead)
-    assert (machine.refusals, machine.times) == (1, {"": 10})
+    assert (machine.refusals, machine.registration.times) == (1, {"": 10})
 
 
 # -- whatever happens ------------------------------------------------------------------------------------------------
@@ -477,10 +479,10 @@ class World:
                 case Fail(error):
                     return error
                 case Do.REGISTER:
-                    if machine.registration is None:
+                    if machine.registration.name is None:
                         self.registrations += 1
-                        machine.registration = str(self.registrations)
-                    answer = self.call(lambda: self.controller.register(str(machine.registration)))
+                        machine.registration.name = str(self.registrations)
+                    answer = self.call(lambda: self.controller.register(str(machine.registration.name)))
                     if isinstance(answer, StrandlineError):
                         machine.call_failed(answer)
                         return answer
@@ -515,7 +517,7 @@ class World:
             case Do.HOLD | Do.REST:
                 machine.finished(self.towards(), self.now)
             case Do.FLUSH:
-                machine.flush_begins(self.written)
+                machine.outbox.flush_begins(self.written)
                 self.flushing = self.written
             case Do.SEND:
                 self.sent = machine.take()
@@ -544,7 +546,7 @@ class World:
             case "note" if self.usable():
                 time = max(self.noted, default=0) + 1
                 self.noted[time] = self.written
-                machine.add_note({"": time}, {}, self.written)
+                machine.outbox.add({"": time}, {}, self.written)
             case "write" if self.usable():
                 if machine.phase is not Phase.HOLDING and machine.is_quiet(drain=False):
                     self.reach(Goal("hold"))
@@ -576,7 +578,7 @@ class World:
                 pass
         self.now += 0.05
         if self.noted and self.usable() and not machine.refusals:
-            assert machine.count() or machine.times == {"": max(self.noted)}, "a note is lost"
+            assert len(machine.outbox) or machine.registration.times == {"": max(self.noted)}, "a note is lost"
 
 
 OFTEN = st.sampled_from(["note", "write", "step", "on"])
@@ -607,12 +609,12 @@ def test_whatever_happens_no_note_is_lost_or_early_and_the_writer_comes_to_rest(
         world.answered()
     assert isinstance(decide(machine, world.now), Wait)
     if machine.phase is Phase.FENCED:
-        assert "another" in happens and not list(machine.waiting)
+        assert "another" in happens and not list(machine.outbox.waiting)
         return
     if "another" not in happens:
         assert machine.refusals == 0
     if machine.phase is not Phase.CLOSED:
-        assert machine.count() == 0
+        assert len(machine.outbox) == 0
     if world.noted and not machine.refusals:
-        assert machine.times == {"": max(world.noted)}
-        assert world.controller.times == machine.times
+        assert machine.registration.times == {"": max(world.noted)}
+        assert world.controller.times == machine.registration.times
