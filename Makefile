@@ -117,7 +117,6 @@ lock: environment ## Compile the requirement files again, on Python 3.11; LOCK=-
 	$(COMPILE) --output-file tools/requirements/site.txt tools/requirements/site.in
 	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file tools/requirements/dev.txt pyproject.toml tools/requirements/dev.in
 	$(COMPILE) --extra dashboard --extra postgres --constraint tools/requirements/dev.txt --output-file deploy/container/requirements.txt pyproject.toml
-	$(BIN)/python -m tools.licences
 
 release: servers environment ## Check that this version can be released, test and build it, and say what remains by hand
 	$(BIN)/python -m tools.release

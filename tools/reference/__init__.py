@@ -12,7 +12,6 @@ from pathlib import Path
 from tools.reference.bounds import limits
 from tools.reference.commands import command_line
 from tools.reference.contract import contract
-from tools.reference.dependencies import dependencies
 from tools.reference.examples import FILE as EXAMPLES
 from tools.reference.examples import examples
 from tools.reference.measured import metrics
@@ -28,7 +27,6 @@ def pages() -> dict[str, str]:
     """The pages by file name."""
     return {
         "command-line.md": command_line(),
-        "dependencies.md": dependencies(),
         "errors.md": errors(),
         "http.md": http(),
         "limits.md": limits(),
