@@ -1,11 +1,8 @@
-"""What /openapi.json has beyond FastAPI's own part: bodies, answers, examples of both, and problems."""
+"""What /openapi.json has beyond FastAPI's own part: bodies, answers, and problems."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -80,11 +77,10 @@ _SCHEMAS: Final[dict[str, JsonSchema]] = {
 }
 # The schemas that hand-written schemas refer to.
 _PARTS: Final = (bodies.SegmentBody, bodies.StartBody, bodies.WindowBody)
-_EXAMPLES: Final = Path(__file__).with_name("examples.json")
 
 
 def describe(app: FastAPI) -> JsonSchema:
-    """The OpenAPI document of an application: FastAPI's, with the schemas that msgspec makes, and examples."""
+    """The OpenAPI document of an application: FastAPI's, with the schemas that msgspec makes."""
     document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
     routes = [each.original_route for each in iter_route_contexts(app.routes)]
     shaped = [each for each in routes if isinstance(each, ShapedRoute)]
@@ -98,28 +94,13 @@ def describe(app: FastAPI) -> JsonSchema:
     components["schemas"] = {**components.get("schemas", {}), **found, **answers, **_SCHEMAS}
     components["securitySchemes"] = {**components.get("securitySchemes", {}), "token": _TOKEN}
     for route in shaped:
-        _complete(document["paths"][route.path][route.method.lower()], examples_by_call().get(route.call, []))
+        operation = document["paths"][route.path][route.method.lower()]
+        for parameter in operation.get("parameters", ()):
+            if parameter["in"] == "path":
+                parameter["schema"] = _NAME
+        operation["responses"] = dict(sorted(operation["responses"].items()))
     _name_sizes(document)
     return document
-
-
-@cache
-def examples_by_call() -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Real calls by the route that they took, as `make reference` writes them: `name`, `body`, `status`, `answer`."""
-    found: Mapping[str, Sequence[Mapping[str, Any]]] = json.loads(_EXAMPLES.read_bytes())
-    return found
-
-
-def _complete(operation: JsonSchema, examples: Sequence[Mapping[str, Any]]) -> None:
-    """Adds examples to an operation, and what a name in a path may be."""
-    for parameter in operation.get("parameters", ()):
-        if parameter["in"] == "path":
-            parameter["schema"] = _NAME
-    asked = {each["name"]: {"value": each["body"]} for each in examples if "body" in each}
-    _show(operation.get("requestBody", {}), asked)
-    for status, response in operation["responses"].items():
-        _show(response, {each["name"]: {"value": each["answer"]} for each in examples if str(each["status"]) == status})
-    operation["responses"] = dict(sorted(operation["responses"].items()))
 
 
 def _name_sizes(schema: Any) -> None:
@@ -134,12 +115,6 @@ def _name_sizes(schema: Any) -> None:
                 schema["format"] = size
         for each in list(schema.values()):
             _name_sizes(each)
-
-
-def _show(described: JsonSchema, examples: JsonSchema) -> None:
-    for content in described.get("content", {}).values():
-        if examples:
-            content["examples"] = examples
 
 
 def _schemas_of_answers(kinds: Sequence[type[Any]]) -> dict[str, JsonSchema]:

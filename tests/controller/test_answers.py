@@ -5,28 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from controller.http.openapi import examples_by_call
-from controller.http.routes import ROUTES
-from tests.answers import check_shape, statuses_of
-
-ANSWERING = [each for each in ROUTES if each.answers]
-
-
-@pytest.mark.parametrize("route", ANSWERING, ids=lambda route: route.call)
-def test_each_example_comes_from_a_call_and_fits_its_shape(route: Any) -> None:
-    examples = examples_by_call()[route.call]
-    assert {each["status"] for each in examples} == statuses_of(route) - {204}
-    for example in examples:
-        check_shape(route, example["answer"])
-
-
-def test_every_shape_of_a_note_s_answer_has_an_example() -> None:
-    answers = [each["answer"] for each in examples_by_call()["POST /v1/streams/{stream}/notes"]]
-    assert any("held_by" in each for each in answers) and any("floors" in each for each in answers)
-    assert any("code" in result for each in answers for result in each.get("results", []))
-
 
 def references(value: Any) -> set[str]:
     if isinstance(value, dict):

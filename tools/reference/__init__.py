@@ -12,8 +12,6 @@ from pathlib import Path
 from tools.reference.bounds import limits
 from tools.reference.commands import command_line
 from tools.reference.contract import contract
-from tools.reference.examples import FILE as EXAMPLES
-from tools.reference.examples import examples
 from tools.reference.measured import metrics
 from tools.reference.problems import errors
 from tools.reference.routes import http
@@ -36,14 +34,9 @@ def pages() -> dict[str, str]:
     }
 
 
-def files() -> dict[Path, str]:
-    """Everything that is written, the examples before the page that shows them."""
-    return {EXAMPLES: examples()} | {FOLDER / name: text for name, text in pages().items()}
-
-
 def stale() -> list[str]:
-    """The files that differ from the code, or are missing."""
-    return [str(file.relative_to(ROOT)) for file, text in files().items() if not _holds(file, text)]
+    """The pages that differ from the code, or are missing."""
+    return [name for name, text in pages().items() if not _holds(FOLDER / name, text)]
 
 
 def _holds(file: Path, text: str) -> bool:

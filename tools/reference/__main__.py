@@ -3,10 +3,8 @@
 import logging
 import sys
 
-from controller.http.openapi import examples_by_call
 from tools.reference import FOLDER, pages, stale
 from tools.reference.contract import broken_by_the_code
-from tools.reference.examples import FILE, examples
 
 BROKEN = (
     "These break the contract in docs/reference/openapi.json, and nothing was written. The contract may grow, not "
@@ -25,8 +23,6 @@ def main() -> int:
         print(*lines, BROKEN, sep="\n", file=sys.stderr)
         return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
-    FILE.write_text(examples())
-    examples_by_call.cache_clear()
     for name, text in pages().items():
         (FOLDER / name).write_text(text)
     return 0
