@@ -1,6 +1,6 @@
 """The bounds of what everyone shares, each named once, with its unit last.
 
-The error for an exceeded bound reports it. docs/reference/limits.md is made from the comments.
+The error for an exceeded bound reports it.
 """
 
 from typing import Final

@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,9 @@ import click
 import httpx
 import pytest
 
-from controller.cli import load, main
+from controller.cli import COMMANDS, load, main, strandline
 from controller.operators import wording
 from strandline.core.aggregate import Holder
-from tools.reference.commands import contexts_of_commands
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command-line.md"
@@ -78,6 +77,17 @@ def test_every_command_that_the_page_shows_is_one_that_the_parser_takes() -> Non
     for line in shown:
         name, *words = shlex.split(line, comments=True)
         load(name).make_context(name, words)
+
+
+def contexts_of_commands() -> Iterator[click.Context]:
+    """Each command and subcommand, as it is called by its name."""
+    root = click.Context(strandline, info_name="strandline")
+    for name in COMMANDS:
+        ctx = click.Context(load(name), parent=root, info_name=name)
+        yield ctx
+        if isinstance(ctx.command, click.Group):
+            for each, command in ctx.command.commands.items():
+                yield click.Context(command, parent=ctx, info_name=each)
 
 
 def test_help_names_every_variable_and_fits_80_columns() -> None:

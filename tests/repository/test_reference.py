@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.cli import COMMANDS
 from controller.http.bodies import GroupBody
 from controller.http.routes import ROUTES
 from controller.operators.metric_families import FAMILIES
@@ -18,8 +17,6 @@ from strandline.core.config import StreamConfig
 from strandline.wire.problems import BY_CODE
 from tools import reference
 from tools.reference.measured import ALERTS
-
-VARIABLES = ["STRANDLINE_DATABASE", "STRANDLINE_TOKEN", "STRANDLINE_CA_FILE"]
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +34,8 @@ def test_there_is_no_other_page(pages: dict[str, str], root: Path) -> None:
     assert {file.name for file in (root / "docs" / "reference").iterdir()} == set(pages)
 
 
-def test_every_route_command_and_code_is_there(pages: dict[str, str]) -> None:
+def test_every_route_and_code_is_there(pages: dict[str, str]) -> None:
     assert [each.call for each in ROUTES if f"### `{each.call}`" not in pages["http.md"]] == []
-    assert [name for name in COMMANDS if f"## `strandline {name}`" not in pages["command-line.md"]] == []
     assert [code for code in BY_CODE if f"- `{code}` (" not in pages["errors.md"]] == []
 
 
@@ -49,7 +45,7 @@ def test_every_setting_is_there_and_says_what_it_is(pages: dict[str, str]) -> No
     settings = [field.name for field in fields(StreamConfig)] + [
         each.name for each in msgspec.structs.fields(GroupBody)
     ]
-    assert [name for name in [*settings, *OPTIONS, *VARIABLES] if name not in rows] == []
+    assert [name for name in [*settings, *OPTIONS] if name not in rows] == []
     assert [line for line in pages["options.md"].splitlines() if line.startswith("| `") and line.endswith("|  |")] == []
 
 
@@ -58,8 +54,3 @@ def test_every_metric_is_there_with_the_alerts_that_look_at_it(pages: dict[str, 
         assert pages["metrics.md"].count(f"- `{family.name}` ({family.kind}") == 1
     named = set(re.findall(r"`(Strandline\w+)`", pages["metrics.md"]))
     assert named == set(re.findall(r"- alert: (\w+)", ALERTS.read_text()))
-
-
-def test_every_limit_says_what_it_is(pages: dict[str, str]) -> None:
-    """A comment on its line in limits.py."""
-    assert [line for line in pages["limits.md"].splitlines() if line.startswith("- `") and ": " not in line] == []

@@ -1,16 +1,13 @@
 """Writes docs/reference from the code; `python -m tools.reference --check` lists the pages that are stale.
 
-The content of a page is in the code, once: summaries and roles in the routes, help in the commands and metrics,
-sentences in the errors, comments beside limits and settings. To change a sentence, change it there and run
-`make reference`.
+The content of a page is in the code, once: summaries and roles in the routes, help in the metrics, sentences in the
+errors, comments beside settings. To change a sentence, change it there and run `make reference`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tools.reference.bounds import limits
-from tools.reference.commands import command_line
 from tools.reference.contract import contract
 from tools.reference.measured import metrics
 from tools.reference.problems import errors
@@ -24,10 +21,8 @@ FOLDER = ROOT / "docs" / "reference"
 def pages() -> dict[str, str]:
     """The pages by file name."""
     return {
-        "command-line.md": command_line(),
         "errors.md": errors(),
         "http.md": http(),
-        "limits.md": limits(),
         "metrics.md": metrics(),
         "openapi.json": contract(),
         "options.md": options(),

@@ -120,8 +120,9 @@ def _settled(text: str, identities: dict[str, str]) -> str:
     """An answer with what is the same in each run: segments in their order, and identities by their number."""
     write = laid_out if text.startswith("{") else json.dumps
     text = re.sub("{.*}", lambda found: write(json.loads(found[0], object_pairs_hook=_sorted)), text.rstrip())
-    number = {found: f"{len(identities) + 1:016x}" for found in re.findall(r"\b[0-9a-f]{16}\b", text)}
-    return re.sub(r"\b[0-9a-f]{16}\b", lambda found: identities.setdefault(found[0], number[found[0]]), text)
+    return re.sub(
+        r"\b[0-9a-f]{16}\b", lambda found: identities.setdefault(found[0], f"{len(identities) + 1:016x}"), text
+    )
 
 
 def _sorted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,22 +7,18 @@ from dataclasses import fields
 from typing import Final
 
 from spark_integration.options import OPTIONS
-from strandline.client.credentials import CA_FILE_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from strandline.core.config import StreamConfig
 from strandline.wire.groups import GroupSettings, settings_of_group
-from tools.reference.commands import options_of_commands
 from tools.reference.text import code, commented, number, page, table, wrapped
 
 COLUMNS: Final = ("option", "default", "meaning")
-OF_CLIENTS: Final = (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE, CA_FILE_VARIABLE)
-MANY: Final = 4  # a variable of fewer commands is found where these are
 
 
 def options() -> str:
     """All settings, in one table for each thing that has settings."""
     introduction = (
         "All settings, with their names and defaults in the HTTP API. Calls that take a setting are in "
-        "[http.md](http.md), commands in [command-line.md](command-line.md)."
+        "[http.md](http.md)."
     )
     return page(
         "Options",
@@ -51,12 +47,10 @@ def options() -> str:
             + table(("option", "meaning"), ((code(name), meaning) for name, meaning in OPTIONS.items())),
             "## Environment variables\n\n"
             + wrapped(
-                "Each option of a command has a variable: `--allowed-host` has `STRANDLINE_ALLOWED_HOST`, which counts "
-                "if the option is not given. These are the ones that several commands have. Those of the clients apply "
-                "to any program that writes or reads, including Spark's driver; `SSL_CERT_FILE` applies there, too."
-            )
-            + "\n\n"
-            + table(("variable", "for"), _variables()),
+                "Each option of a command has one, which its `--help` names. `STRANDLINE_TOKEN`, "
+                "`STRANDLINE_TOKEN_FILE` and `STRANDLINE_CA_FILE` apply to any program that writes or reads, "
+                "including Spark's driver; `SSL_CERT_FILE` applies there, too."
+            ),
         ],
     )
 
@@ -77,16 +71,3 @@ def _defaults_of_group() -> dict[str, object]:
 
 def _shown(value: object) -> str:
     return "null" if value is None else number(value) if isinstance(value, int) else code(str(value))
-
-
-def _variables() -> Iterable[tuple[str, str]]:
-    found: dict[str, list[str]] = {name: [] for name in OF_CLIENTS}
-    for command, taken in options_of_commands().items():
-        for option in taken:
-            if option.variable:
-                found.setdefault(option.variable, []).append(command)
-    for variable, commands in sorted(found.items()):
-        if variable in OF_CLIENTS:
-            yield code(variable), f"clients, {len(commands)} commands"
-        elif len(commands) >= MANY:
-            yield code(variable), f"{len(commands)} commands"

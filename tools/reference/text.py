@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 JSON_COLUMNS = 110
 NOTICE = "<!-- Written by `make reference` from the code: change it there. -->"
@@ -62,15 +62,9 @@ def _json(value: object, depth: int) -> str:
     return "[\n" + ",\n".join(pad + _json(each, depth + 1) for each in value) + "\n" + pad[2:] + "]"
 
 
-def source_of(module: str) -> str:
-    file = importlib.import_module(module).__file__
-    assert file is not None
-    return Path(file).read_text()
-
-
 def commented(module: str, name: str) -> Iterator[tuple[str, str]]:
     """Each field of a class with the comment above it."""
-    body = source_of(module).partition(f"\nclass {name}")[2]
+    body = inspect.getsource(importlib.import_module(module)).partition(f"\nclass {name}")[2]
     remark = ""
     for line in body.splitlines()[1:]:
         if line and not line.startswith(" "):
