@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -42,11 +41,6 @@ def printable(text: str) -> str:
     error."""
     encoding = sys.stdout.encoding or "utf-8"  # text in memory has none
     return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def screen_columns() -> int | None:
-    """How many columns the terminal has; None if standard output is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def say(*lines: str) -> None:

@@ -35,7 +35,7 @@ COMMANDS: Final = {
     "writers": "List the writers of a stream.",
     "marks": "Show the marks of a stream.",
     "wait": "Wait until everything older than a time is there.",
-    "overview": "Show all streams once, those in trouble first.",
+    "overview": "Show streams once, those in trouble first.",
     "watch": "Watch streams, their lag, and who holds them back.",
     "journal": "Show what happened to a stream or reader group.",
     "tail": "Report a log's end offsets, for exact ingestion time.",
@@ -47,7 +47,7 @@ COMMANDS: Final = {
 }
 # What people type who know another tool.
 MEANT: Final = {
-    "status": "'overview' shows all streams once, 'watch' follows them, 'streams NAME' describes one.",
+    "status": "'overview' shows streams once, 'watch' follows them, 'streams NAME' describes one.",
     "upgrade": "Did you mean 'migrate', which brings a store to the schema of this version?",
 }
 INTERRUPTED_STATUS: Final = 130

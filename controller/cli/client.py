@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Final, Generic, TypeVar
 
 import click
 
 from controller.cli.options import option
-from controller.operators.wording import named
 from controller.settings import HOST_DEFAULT, PORT_DEFAULT
 from controller.terminal import Failure, remark
-from strandline.client.calls import Call, Response, clock_of, list_streams, list_writers
-from strandline.client.group_calls import list_groups
+from strandline.client.calls import Call, Response, clock_of
 from strandline.client.http import Connection
 from strandline.client.retry import Patience
 from strandline.errors import (
     ControllerAway,
-    Denied,
     InvalidConfig,
     Refused,
     StrandlineError,
@@ -38,8 +34,6 @@ from strandline.wire.problems import to_problem
 
 DEADLINE_MS: Final = 10_000
 ATTEMPTS: Final = 3
-NAMES_COMPARED: Final = 10_000  # among which those close to an unknown name are looked for
-NAMES_SUGGESTED: Final = 5
 REFRESH_MS: Final = 1_000
 
 Value = TypeVar("Value")
@@ -105,15 +99,15 @@ class ControllerClient:
                 told = True
                 time.sleep(REFRESH_MS / 1000)
 
-    def every(self, page: Callable[[str, int], Call[Any]], what: str, bound: int | None = None) -> list[Any]:
-        """The entries of all pages as they stand, up to a bound. `what` is the name of the list in a page."""
+    def every(self, page: Callable[[str, int], Call[Any]], what: str) -> list[Any]:
+        """The entries of all pages as they stand. `what` is the name of the list in a page."""
         found: list[Any] = []
         after: str | None = ""
-        while after is not None and (bound is None or len(found) < bound):
+        while after is not None:
             listed = self.ask(page(after, PAGE_ENTRIES))
             found += listed.json[what]
             after = listed.value.next
-        return found[:bound]
+        return found
 
     def explain(self, error: StrandlineError) -> str:
         """What a person can do about an error."""
@@ -129,37 +123,17 @@ class ControllerClient:
                     f"`strandline serve`, or name another with --controller or STRANDLINE_CONTROLLER"
                 )
             case UnknownStream(stream=stream, group=None):
-                return f"there is no stream {stream!r}: {self._instead(stream, list_streams, 'stream')}"
+                return f"there is no stream {stream!r}: `strandline streams` lists them"
             case UnknownWriter(stream=stream, writer=writer):
-                instead = self._instead(writer, partial(list_writers, stream), "writer")
-                return f"stream {stream!r} has no writer {writer!r}: {instead}"
+                return f"stream {stream!r} has no writer {writer!r}: `strandline writers {stream}` lists them"
             case UnknownGroup(group=group):
-                return f"there is no reader group {group!r}: {self._instead(group, list_groups, 'reader group')}"
+                return f"there is no reader group {group!r}: `strandline groups` lists them"
             case Unauthenticated(reason=reason):
                 return f"{reason}: give a token with --token-file, --token or STRANDLINE_TOKEN"
             case UnexpectedAnswer():
                 return f"{error}; is it a controller that listens at {self.controller}?"
             case _:
                 return str(error)
-
-    def _instead(self, name: str, page: Callable[[str, int], Call[Any]], what: str) -> str:
-        """The names that may have been meant."""
-        try:
-            entries = self.every(page, f"{what.rpartition(' ')[2]}s", NAMES_COMPARED)
-        except Denied:
-            return f"check the {what}'s name"
-        return suggestion(name, [each["writer"] if what == "writer" else each for each in entries], what)
-
-
-def suggestion(name: str, names: Sequence[str], what: str) -> str:
-    """Those of the names that are close to one that is not among them, or else the first ones."""
-    if not names:
-        return f"there is no {what} yet"
-    by_folded = {each.casefold(): each for each in names}
-    close = get_close_matches(name.casefold(), by_folded, n=NAMES_SUGGESTED)
-    if close:
-        return f"did you mean {' or '.join(by_folded[each] for each in close)}?"
-    return f"the {what}s are {named(names, NAMES_SUGGESTED)}"
 
 
 class ReadByTheConnection(click.Option):

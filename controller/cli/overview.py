@@ -5,28 +5,28 @@ from __future__ import annotations
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import option
 from controller.cli.screen import Output, prints
-from controller.cli.stream_table import all_lines, ask_streams, frame, others, rows
+from controller.cli.stream_table import all_lines, ask_known, frame, of_streams, others, rows
 from controller.operators.wording import how_many_serve
 from controller.terminal import remark
 from strandline.limits import PAGE_ENTRIES
 
 
 @click.command
-@option("--trouble", is_flag=True, help="only streams in trouble")
+@of_streams
 @calls_controller
 @prints
-def command(client: ControllerClient, trouble: bool, output: Output) -> int:
-    """Show all streams once, those in trouble first: their time, its lag, and which writer holds it back."""
-    seen = ask_streams(client, limit=PAGE_ENTRIES, trouble=trouble)
+def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, output: Output) -> int:
+    """Show streams once, those in trouble first: their time, its lag, which writer holds it back and when that one
+    times out."""
+    seen = ask_known(client, streams, PAGE_ENTRIES, trouble=trouble)
     none = ["no stream is in trouble" if trouble else "there is no stream yet"]
-    serving = how_many_serve(seen.controllers)
+    serving = None if streams else how_many_serve(seen.controllers)
     output.show(
         frame(seen),
         lambda: [
-            *(rows(all_lines(seen, output.times)) or none),
-            *others(seen, "`strandline streams NAME` shows one"),
+            *(rows(all_lines(seen, output.times, streams)) or none),
+            *([] if streams else others(seen, "`strandline overview NAME` shows one")),
             *([f"{serving} controllers serve: `strandline controllers` names them"] if serving else []),
         ],
     )

@@ -1,5 +1,4 @@
-"""What commands print for people: tables as wide as the terminal, fields, and marks. What is not a terminal gets every
-character."""
+"""What commands print for people: tables, fields, and marks."""
 
 from __future__ import annotations
 
@@ -9,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.cli.options import json_option, times_option
 from controller.operators.wording import NOTHING, Times, compact, indented, offsets, yes
-from controller.terminal import say, screen_columns
+from controller.terminal import say
 
 if TYPE_CHECKING:
     from strandline.wire.streams import WireMark
 
 GAP: Final = "  "  # between the columns of a table
-CELL_LEAST: Final = 8  # characters of a cell that are shown in the narrowest terminal
 MARK_HEADER: Final = ("seq", "time", "upper", "newest", "complete", "without", "cut")
 WHERE_ALL_ARE: Final = "--json has all"
 
@@ -60,42 +58,16 @@ def listing(
     in all. Only the line `none` where there is no row."""
     rows = list(rows)
     shown = rows[:most]
-    lines = table(header, shown, screen_columns()) if shown else [none]
+    lines = table(header, shown) if shown else [none]
     others = max(count, len(rows)) - len(shown)
     return [*lines, f"and {others:,} more: {more}"] if others else lines
 
 
-def table(
-    header: Sequence[str], rows: Iterable[Sequence[object]], columns: int | None = None, *, spared: int | None = None
-) -> list[str]:
-    """Lines with aligned columns, and the header in capitals. If they are wider than `columns`, cells of the widest
-    ones are cut, and end with "…", those of the column `spared` last."""
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Lines with aligned columns, and the header in capitals."""
     lines = [[each.upper() for each in header], *([cell(each) for each in row] for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
-    if columns is not None:
-        widths = fitting(widths, columns, spared)
-    return [
-        GAP.join(shortened(text, width).ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-
-
-def fitting(widths: Sequence[int], columns: int, spared: int | None = None) -> list[int]:
-    """The widths of a table's columns, the widest ones lessened until a line has room, but none below CELL_LEAST; that
-    of the column `spared` is lessened last."""
-    if spared is not None:
-        others = [width for place, width in enumerate(widths) if place != spared]
-        others = fitting(others, columns - len(GAP) - widths[spared])
-        widths = [*others[:spared], widths[spared], *others[spared:]]
-    room = columns - len(GAP) * (len(widths) - 1)
-    most = max(widths, default=0)
-    while most > CELL_LEAST and sum(min(width, most) for width in widths) > room:
-        most -= 1
-    return [min(width, most) for width in widths]
-
-
-def shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [GAP.join(map(str.ljust, line, widths)).rstrip() for line in lines]
 
 
 def cell(value: object) -> str:

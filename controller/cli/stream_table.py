@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import click
+
 from controller.cli.client import Answered, ControllerClient
+from controller.cli.options import Command, name_of, option
 from controller.cli.screen import table
 from controller.operators.condition_text import ahead_text
 from controller.operators.unread_text import why_unread
 from controller.operators.wording import NOTHING, Times, behind, counts, holding, key_name, named, refused, span
-from controller.terminal import screen_columns
 from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
+from strandline.errors import UnknownStream
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatus, State, StatusPage, StreamStatus
 
@@ -80,7 +83,7 @@ def ask_streams(
     about the first by name."""
     seen = StreamsSeen()
     if names:
-        for some in in_calls(names):
+        for some in in_calls(dict.fromkeys(names)):
             seen.add(client.ask(status(some, limit=limit)))
         return seen
     seen.add(client.ask(status(limit=limit, trouble=True)))
@@ -88,6 +91,23 @@ def ask_streams(
         seen.known = len(seen.names)
     else:
         seen.add(client.ask(status(limit=limit)), most=limit)
+    return seen
+
+
+def of_streams(command: Command) -> Command:
+    """Adds which streams a command shows: those that are named, or those in trouble, or all."""
+    names = click.argument("streams", nargs=-1, type=name_of("stream"), help="which; else all, those in trouble first")
+    return names(option("--trouble", is_flag=True, help="only streams in trouble, the worst first")(command))
+
+
+def ask_known(client: ControllerClient, names: Sequence[str], limit: int, *, trouble: bool) -> StreamsSeen:
+    """The same; raises UnknownStream for a name that is none's."""
+    if names and trouble:
+        raise click.UsageError("--trouble is in place of names.")
+    seen = ask_streams(client, names, limit, trouble=trouble)
+    for name in names:
+        if name not in seen.streams and name not in seen.unread:
+            raise UnknownStream(stream=name)
     return seen
 
 
@@ -106,7 +126,7 @@ def _resting(seen: StreamsSeen) -> dict[str, int]:
 
 def all_lines(seen: StreamsSeen, times: Times, named: Sequence[str] = ()) -> list[StreamLine]:
     """The lines of these streams, or of all in the order in which they came."""
-    return [line for name in named or seen.names for line in lines_of(name, seen, times)]
+    return [line for name in dict.fromkeys(named or seen.names) for line in lines_of(name, seen, times)]
 
 
 def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
@@ -157,24 +177,14 @@ def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
 
 def rows(lines: Sequence[StreamLine]) -> list[str]:
     """The table. The keys' column is left out where all are the default one, that of refusals where there are none,
-    and that of rows' ages where all are of now.
-    Where a terminal has too little room, the time goes first, which the lag shows as well, and what holds a stream back
-    is cut last."""
+    and that of rows' ages where all are of now."""
     if not lines:
         return []
     keyed = any(line.cells[1] not in (key_name(DEFAULT_KEY), NOTHING) for line in lines)
     empty = {name for name in ("as of", "refused") if all(line.cells[HEADER.index(name)] == NOTHING for line in lines)}
     left_out = empty if keyed else empty | {"key"}
     places = [place for place, name in enumerate(HEADER) if name not in left_out]
-    columns = screen_columns()
-    if columns is not None and len(max(_table(lines, places, None), key=len)) > columns:
-        places = [place for place in places if HEADER[place] != "time"]
-    return _table(lines, places, columns)
-
-
-def _table(lines: Sequence[StreamLine], places: Sequence[int], columns: int | None) -> list[str]:
-    cells = [[line.cells[place] for place in places] for line in lines]
-    return table([HEADER[place] for place in places], cells, columns, spared=len(places) - 1)
+    return table([HEADER[place] for place in places], [[line.cells[place] for place in places] for line in lines])
 
 
 def others(seen: StreamsSeen, how: str) -> list[str]:

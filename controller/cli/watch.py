@@ -11,35 +11,36 @@ from collections.abc import Sequence
 import click
 
 from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
-from controller.cli.options import name_of, option
 from controller.cli.screen import Output, prints
-from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, frame, others, rows
+from controller.cli.stream_table import (
+    STREAMS_SHOWN,
+    StreamsSeen,
+    all_lines,
+    ask_known,
+    ask_streams,
+    frame,
+    of_streams,
+    others,
+    rows,
+)
 from controller.operators.wording import Times, compact
-from controller.terminal import printable, remark, say
-from strandline.errors import Refused, StrandlineError, UnknownStream
+from controller.terminal import printable, say
+from strandline.errors import Refused, StrandlineError
 
 HOME, END_OF_LINE, BELOW, WHOLE = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 STANDING_OUT, AS_BEFORE = "\x1b[1;33m", "\x1b[0m"
 
 
 @click.command
-@click.argument("streams", nargs=-1, type=name_of("stream"), help=f"which; else {STREAMS_SHOWN}, trouble first")
-@option("--trouble", is_flag=True, help="only streams in trouble, the worst first")
-@option("--once", is_flag=True, help="show them once, and end")
+@of_streams
 @calls_controller
 @prints
-def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, once: bool, output: Output) -> int:
+def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, output: Output) -> None:
     """Watch streams: their time, how far it lags, which writer holds it back and when that one times out."""
     # It goes on while the controller is away, but not where it was away from the first.
-    named = tuple(dict.fromkeys(streams))
-    if named and trouble:
-        raise click.UsageError("--trouble is in place of names.")
     due = time.monotonic()
-    seen = _ask(client, named, trouble)
-    for name in named:
-        if name not in seen.streams and name not in seen.unread:
-            raise UnknownStream(stream=name)
-    on_screen = sys.stdout.isatty() and not once and not output.as_json
+    seen = ask_known(client, streams, STREAMS_SHOWN, trouble=trouble)
+    on_screen = sys.stdout.isatty() and not output.as_json
     if on_screen:
         sys.stdout.write(WHOLE)
     away = None
@@ -48,28 +49,18 @@ def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, o
         if output.as_json:
             say(compact({**frame(seen), **({} if away is None else {"error": away})}))
         elif on_screen:
-            _paint(client.controller, _table(named, seen, lacks, output.times))
+            _paint(client.controller, _table(streams, seen, lacks, output.times))
         else:
-            lines = [line for line, _ in _table(named, seen, None if once else lacks, output.times)]
-            say(*lines, *([] if once else [""]))
-        if once:
-            if lacks is not None and not output.as_json:
-                remark(f"strandline watch: {lacks}")
-            return int(seen.partial)
+            say(*(line for line, _ in _table(streams, seen, lacks, output.times)), "")
         due = max(due + REFRESH_MS / 1000, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
         try:
-            seen = _ask(client, named, trouble)
+            seen = ask_streams(client, streams, STREAMS_SHOWN, trouble=trouble)
             away = None
         except Refused:
             raise
         except StrandlineError as error:
             away = client.explain(error)
-
-
-def _ask(client: ControllerClient, named: tuple[str, ...], trouble: bool) -> StreamsSeen:
-    """The streams as they are now."""
-    return ask_streams(client, named) if named else ask_streams(client, limit=STREAMS_SHOWN, trouble=trouble)
 
 
 def _table(named: Sequence[str], seen: StreamsSeen, lacks: str | None, times: Times) -> list[tuple[str, bool]]:
@@ -88,9 +79,10 @@ def _table(named: Sequence[str], seen: StreamsSeen, lacks: str | None, times: Ti
 def _paint(controller: str, table: list[tuple[str, bool]]) -> None:
     """Writes over what was there before, all at once, and no more than the terminal has room for."""
     columns, height = shutil.get_terminal_size()
-    body = table[: max(1, height - 3)]
-    if len(body) < len(table):
-        body[-1] = (f"and {len(table) - len(body) + 1} lines more", False)
+    folded = [(line[at : at + columns], out) for line, out in table for at in range(0, max(1, len(line)), columns)]
+    body = folded[: max(1, height - 3)]
+    if len(body) < len(folded):
+        body[-1] = (f"and {len(folded) - len(body) + 1} lines more", False)
     title = f"strandline watch: {controller}, each second; Ctrl-C ends it"
     colours = "NO_COLOR" not in os.environ
     painted = [

@@ -143,11 +143,9 @@ def test_the_version_is_that_of_the_installed_package(outside: Callable[..., Any
 # -- what they need --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "words", [("streams",), ("watch", "--once"), ("completion", "bash"), ("--help",)], ids=" ".join
-)
+@pytest.mark.parametrize("words", [("streams",), ("overview",), ("completion", "bash"), ("--help",)], ids=" ".join)
 def test_a_command_that_asks_needs_nothing_of_the_server(served: Any, words: tuple[str, ...], tmp_path: Path) -> None:
-    asks = words[0] in ("streams", "watch")
+    asks = words[0] in ("streams", "overview")
     address = ["--controller", served.url] if asks else []
     done = subprocess.run(
         [sys.executable, "-c", LOADED, *words, *address],

@@ -68,7 +68,7 @@ def test_keys_have_lines_of_their_own_and_times_that_are_no_dates_are_numbers(
     stream = served.stream()
     note = {"writer": "w1", "times": {"order_time": 250, "ship_time": NOON}, "position": {"0": 1}}
     served.call("POST", f"/v1/streams/{stream}/notes", note)
-    lines = [line.split() for line in strandline("watch", stream, "--once").out.splitlines()]
+    lines = [line.split() for line in strandline("overview", stream).out.splitlines()]
     assert [line[:2] for line in lines] == [["STREAM", "KEY"], [stream, "order_time"], [stream, "ship_time"]]
     marks = ("marks", stream, "--key", "order_time")
     assert strandline(*marks).out.splitlines()[1].split()[:3] == ["1", "250", "250"]
@@ -84,8 +84,8 @@ def test_an_ingestion_stream_at_rest_shows_the_time_that_it_has_reached(
     served.call("POST", f"/v1/streams/{stream}/writers/w1/idle")
     assert "at rest" in strandline("streams", stream).out
     assert "at rest: time has reached 20" in strandline("marks", stream).out
-    (frame,) = strandline("watch", stream, "--once", "--json").out.splitlines()
-    assert json.loads(frame)["resting"][stream] >= served.clock() - 60_000
+    frame = json.loads(strandline("overview", stream, "--json").out)
+    assert frame["resting"][stream] >= served.clock() - 60_000
 
 
 # -- writers ---------------------------------------------------------------------------------------------------

@@ -75,9 +75,9 @@ def screen() -> Iterator[Screen]:
     terminal.close()
 
 
-def test_watch_once_names_the_holder_and_when_it_times_out(served: Any, strandline: Callable[..., Any]) -> None:
+def test_an_overview_names_the_holder_and_when_it_times_out(served: Any, strandline: Callable[..., Any]) -> None:
     stream = stalled(served, writer_timeout_ms=600_000)
-    done = strandline("watch", stream, "--once")
+    done = strandline("overview", stream)
     assert done.code == 0
     assert re.search(rf"^{stream} .* w1 holds, [\d.]+ s silent, times out in \d+ min", done.out, re.MULTILINE)
 
@@ -217,7 +217,7 @@ def test_a_writer_whose_notes_are_refused_as_too_far_ahead_is_named_with_the_rea
         served.note(stream, writer, now, s0=1)
     note = {"writer": "far", "time": now + 7_230_000, "position": {"0": 2}}
     assert httpx.post(f"{served.url}/v1/streams/{stream}/notes", json=note).status_code == 422
-    line = strandline("watch", stream, "--once").out.splitlines()[1]
+    line = strandline("overview", stream).out.splitlines()[1]
     assert line.split()[1] == "ahead" and "notes of far are refused: 2 h 0 min ahead" in line
 
 
@@ -230,9 +230,8 @@ def test_streams_in_trouble_come_first_and_alone_if_that_is_asked(
     timed_out(own, stuck)
     own.note(stuck, "w2", NOON + 70_000, s1=2)
     assert sorted([*fine, stuck])[STREAMS_SHOWN:] != []
-    for command in (("watch", "--once"), ("overview",)):
-        lines = strandline(*command, "--controller", own.url).out.splitlines()
-        assert len(lines) > 2 and lines[0].startswith("STREAM")
+    lines = strandline("overview", "--controller", own.url).out.splitlines()
+    assert lines[0].startswith("STREAM") and lines[1].startswith(stuck)
     alone = strandline("overview", "--trouble", "--controller", own.url)
     shown = {line.split()[0] for line in alone.out.splitlines()}
     assert alone.code == 0 and shown.isdisjoint(fine)

@@ -180,7 +180,7 @@ def test_numbers_agree_with_the_metrics(world: Served, status: dict[str, dict[st
 def test_numbers_agree_with_the_command(world: Served) -> None:
     said = StringIO()
     with redirect_stdout(said):
-        assert main(["watch", "--once", "--controller", world.listen()]) == 0
+        assert main(["overview", "--controller", world.listen()]) == 0
     rows = {each["Stream"]: each for each in rows_of(world, "streams")}
     lines = {line.split()[0]: line for line in said.getvalue().splitlines() if line.strip()}
     compared = 0

@@ -84,9 +84,9 @@ def test_a_stream_stays_what_it_was_and_its_state_is_no_gauge(
     rows = {line.split()[0]: line for line in lines}
     assert found.returncode == 1 and "this is from before, and more may be in trouble: " in found.stderr
     assert "AS OF" in header and " s ago" in rows["warm"] and rows["cold"].endswith("not known: the store is away")
-    once = run(served, "watch", "warm", "cold", "--once", "--json")
+    once = run(served, "overview", "warm", "cold", "--json")
     assert once.returncode == 1
-    (frame,) = map(json.loads, once.stdout.splitlines())
+    frame = json.loads(once.stdout)
     assert frame["unread"] == {"cold": "store_unavailable"} and frame["partial"] and "from before" in frame["error"]
     metrics = read(served.client.get("/metrics").text)
     assert metrics.value("store_up") == 0 and metrics.value("stream_marks_total", stream="warm", key="") == 19

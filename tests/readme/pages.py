@@ -286,7 +286,7 @@ class Stranger(contextlib.ExitStack):
 
 def _goes_on(command: str, rest: list[str]) -> bool:
     """Whether it does until somebody stops it."""
-    return "--follow" in rest or (command in ("watch", "tail", "relay") and "--once" not in rest)
+    return "--follow" in rest or command == "watch" or (command in ("tail", "relay") and "--once" not in rest)
 
 
 def _check(words: list[str]) -> None:
