@@ -19,7 +19,6 @@ from controller.http.bodies import (
     ReleaseBody,
     StartBody,
 )
-from controller.http.body_errors import what_is_wrong
 from controller.http.callers import CallerName, Calling, Over, permit
 from controller.http.dependencies import (
     DEFAULT_LIMIT,
@@ -232,7 +231,7 @@ def _start(value: Any) -> Start:  # what the body has
     try:
         body = convert(value, StartBody)
     except msgspec.ValidationError as error:
-        raise InvalidConfig(name="start", value=value, wanted=f"{wanted}; {what_is_wrong(error)}") from None
+        raise InvalidConfig(name="start", value=value, wanted=f"{wanted} ({error})") from None
     if (body.time is UNSET) == (body.positions is UNSET):
         raise InvalidConfig(name="start", value=value, wanted=wanted)
     if body.time is not UNSET:

@@ -21,7 +21,6 @@ from controller.http.bodies import (
     TailBody,
     TruncateBody,
 )
-from controller.http.body_errors import what_is_wrong
 from controller.http.callers import CallerName, Calling, Over, permit
 from controller.http.dependencies import (
     DEFAULT_LIMIT,
@@ -223,7 +222,7 @@ def _segments(value: Any) -> int | Sequence[NewSegment] | None:  # what the body
     try:
         bodies = convert(value, list[SegmentBody])
     except msgspec.ValidationError as error:
-        raise InvalidConfig(name="segments", value=value, wanted=f"{wanted}; {what_is_wrong(error)}") from None
+        raise InvalidConfig(name="segments", value=value, wanted=f"{wanted} ({error})") from None
     for each in bodies:
         if each.predecessors is not None:
             raise InvalidScale(segment=each.id, reason="a stream's first segments have no predecessors")
