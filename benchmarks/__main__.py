@@ -6,7 +6,7 @@ Each part is a program of its own (`python -m benchmarks.notes --help`), runs fo
 over; all of them together take 23 minutes on two quiet cores. `--quick` runs those that need neither
 Spark nor PostgreSQL for a moment, and as many at once as there are cores: that shows that they work, and its figures
 say nothing.
-`--record` keeps what was measured in docs/measured.json, and writes the tables of the pages that are made from it.
+`--record` keeps what was measured in docs/measured.json, and writes the table of docs/benchmarks.md.
 
 Every figure stands beside one of the same run, since machines differ and are shared. How noisy this one was is told by
 a loop of plain Python, timed before each part and at the end; how slow its memory is, by steps to places that nothing

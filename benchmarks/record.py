@@ -1,8 +1,8 @@
-"""What was measured last, kept in docs/measured.json, and the tables of the pages that are made from it.
+"""What was measured last, kept in docs/measured.json, and the table of docs/benchmarks.md, which is made from it.
 
     python -m benchmarks.record
 
-writes them again, after a formula or the way that they look was changed; `python -m benchmarks --record` keeps what it
+writes it again, after the way that it looks was changed; `python -m benchmarks --record` keeps what it
 measured, and does the same.
 """
 
@@ -11,18 +11,17 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from benchmarks import scale
 from benchmarks.figures import Figure, Report, markdown
 from benchmarks.servers import ROOT
 
 FILE: Final = Path("docs/measured.json")
-PAGES: Final = (Path("docs/benchmarks.md"), Path("docs/scale.md"))
-TABLE: Final = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+PAGE: Final = Path("docs/benchmarks.md")
+TABLE: Final = re.compile(r"(<!-- table: results -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +36,13 @@ class Record:
         return cls({name: (part["measured"], Report.of(part)) for name, part in found.items()})
 
     def write(self, root: Path = ROOT) -> None:
-        """Writes the file, and the tables of all pages."""
+        """Writes the file, and the table of the page."""
         found = {
             name: {"measured": day, "figures": [asdict(each) for each in report.figures]}
             for name, (day, report) in self.parts.items()
         }
         (root / FILE).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-        for page in PAGES:
-            (root / page).write_text(with_tables((root / page).read_text(), self))
+        (root / PAGE).write_text(with_table((root / PAGE).read_text(), self))
 
     def with_part(self, name: str, report: Report, day: str, order: Sequence[str]) -> Self:
         """The record with this report in place of an earlier one of the part; parts are in this order."""
@@ -62,13 +60,10 @@ def keep(name: str, report: Report, order: Sequence[str]) -> None:
         Record.read().with_part(name, report, time.strftime("%Y-%m-%d"), order).write()
 
 
-def with_tables(page: str, record: Record) -> str:
-    """The page, with the tables that it names."""
-    return TABLE.sub(lambda found: f"{found[1]}{_lines(TABLES[found[2]](record))}{found[3]}", page)
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in ("", *lines, ""))
+def with_table(page: str, record: Record) -> str:
+    """The page with its table."""
+    lines = "\n".join(["", *results(record), "", ""])
+    return TABLE.sub(lambda found: f"{found[1]}{lines}{found[2]}", page)
 
 
 def results(record: Record) -> Iterator[str]:
@@ -80,19 +75,6 @@ def results(record: Record) -> Iterator[str]:
         days.setdefault(day, []).append(f"`{name}`")
     for day, names in sorted(days.items()):
         yield f"- Measured on {day}: {', '.join(names)}."
-
-
-def _scale(rows: Callable[[scale.Units], Iterator[scale.Row]]) -> Callable[[Record], Iterator[str]]:
-    return lambda record: scale.table(rows(scale.Units.of(record.figures)))
-
-
-TABLES: Final[Mapping[str, Callable[[Record], Iterable[str]]]] = {
-    "results": results,
-    "units": _scale(scale.units),
-    "many-writers": _scale(scale.many_writers),
-    "many-segments": _scale(scale.many_segments),
-    "regions": _scale(scale.regions),
-}
 
 
 if __name__ == "__main__":

@@ -1,22 +1,19 @@
-"""The pages say what was recorded, and a record keeps the newest report of each part."""
+"""The page says what was recorded, and a record keeps the newest report of each part."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from benchmarks.figures import Figure, Report
-from benchmarks.record import PAGES, Record, with_tables
+from benchmarks.record import PAGE, Record, with_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_the_tables_of_a_page_are_those_of_the_record(page: Path) -> None:
-    text = (ROOT / page).read_text()
+def test_the_table_of_the_page_is_that_of_the_record() -> None:
+    text = (ROOT / PAGE).read_text()
     assert "<!-- table: " in text
-    assert with_tables(text, Record.read()) == text
+    assert with_table(text, Record.read()) == text
 
 
 def _report(*names: str) -> Report:
