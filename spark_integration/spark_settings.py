@@ -39,7 +39,7 @@ def check_settings(spark: SparkSession) -> None:
 
 def check_attached(spark: SparkSession) -> None:
     """Raises WrongSetting where Spark would fix the end of an attached query's `availableNow` run before it shows its
-    sources where the query stood (decision 0133). The trigger is not known yet."""
+    sources where the query stood: the group of its marks belongs to the checkpoint. The trigger is not known yet."""
     if HAS_LIMITS:
         return
     value = spark.conf.get(AVAILABLE_NOW, "false")

@@ -61,7 +61,8 @@ class StreamConfig:
     # cannot be changed.
     time_domain: Annotated[TimeDomain, Says("what time is, and where it comes from", stays=True)] = TimeDomain.EVENT
     # Marks leave out a writer that was silent for this long, and name it. Null: time waits for every writer without
-    # limit; 0: time waits for no writer.
+    # limit; 0: time waits for no writer. Ten minutes outlast a deployment, and the five that Kubernetes leaves a pod on
+    # a dead node, or Kafka a silent consumer.
     writer_timeout_ms: Annotated[int | None, Says("a writer silent for so long times out; empty: never")] = (
         WRITER_TIMEOUT_DEFAULT_MS
     )
