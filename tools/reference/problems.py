@@ -39,8 +39,8 @@ def errors() -> str:
         "`detail`; the clients raise it as the class that is named here, which is below the class of its family. "
         "Errors without a status never go over HTTP. All can be imported from `strandline`, as "
         "`from strandline import Fenced`, and those of Spark from `spark_integration.errors`. "
-        "A sentence stands here if it is always the same but for {values}. 503 and 504 mean the same everywhere: 503, "
-        "nothing was done and a retry after `Retry-After` may succeed; 504, it is not known whether it was done."
+        "A sentence stands here if it is always the same but for {values}. "
+        "[What to do with an answer](../how-to/other-languages.md#what-to-do-with-an-answer) goes by its status."
     )
     return page("Errors", introduction, parts)
 
