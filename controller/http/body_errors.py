@@ -10,10 +10,17 @@ import msgspec
 
 from controller.http.request_bodies import decode
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, StrandlineError
-from strandline.wire.shapes import misfit_of
 
-_STEP: Final = re.compile(r"([^.\[]+)|\[(\d+)\]")
 NAME_CHARACTERS: Final = 80  # of a field's name that are shown
+
+# What msgspec says, and the place; `[...]` is any entry of an object.
+_MESSAGE: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
+_FIELD: Final = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
+_STEP: Final = re.compile(r"([^.\[]+)|\[(\d+)\]")
+_WANTED: Final = {
+    "missing required": "it is required",
+    "contains unknown": "there is no such field, leave it out",
+}
 
 
 def body_error(
@@ -21,22 +28,22 @@ def body_error(
 ) -> StrandlineError:
     """The error of the contract: it names the field, its value, and what was expected. Raises BadJson for what is no
     JSON behind the first mistake."""
-    misfit = misfit_of(error)
-    name, within_entries, _ = misfit.path.partition("[...]")  # msgspec does not name the entry of an object
+    message = _MESSAGE.fullmatch(str(error))
+    assert message is not None  # it fits any text
+    name, in_an_entry, _ = (message["path"] or "").partition("[...]")
     value: Any = decode(json.loads, body)
     for field, place in _STEP.findall(name):
         try:
             value = value[int(place) if place else field]
         except (LookupError, TypeError):  # a name was there twice
             value = None
-    wanted = misfit.what
-    if within_entries:
+    wanted = message["what"].replace("`", "").replace("Expected", "expected")
+    if in_an_entry:
         wanted += " in an entry"
-    elif misfit.missing is not None or misfit.unknown is not None:
-        field = misfit.missing or misfit.unknown or ""
-        name = f"{name}.{field}" if name else field
-        value = value.get(field) if isinstance(value, dict) else None
-        wanted = "there is no such field, leave it out" if misfit.missing is None else "it is required"
+    elif about := _FIELD.fullmatch(message["what"]):
+        wanted = _WANTED[about["how"]]
+        name = f"{name}.{about['name']}" if name else about["name"]
+        value = value.get(about["name"]) if isinstance(value, dict) else None
     name = name[:NAME_CHARACTERS] or "the body"
     if issubclass(kind, InvalidNote | InvalidConfig):
         return kind(name=name, value=value, wanted=wanted)

@@ -8,11 +8,10 @@ add some. A text is no number, and a fraction is no whole number.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Lock
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -42,9 +41,6 @@ Positions: TypeAlias = Annotated[
     Mapping[Name, Mapping[Name, Offset]], Meta(description="by stream and segment, the offset")
 ]
 ByKey: TypeAlias = Annotated[Mapping[str, int | None], Meta(description="by time key, whole milliseconds or null")]
-
-_MESSAGE: Final = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)
-_FIELD: Final = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
 
 _decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
 _making = Lock()
@@ -76,7 +72,7 @@ def read(kind: type[Value], body: bytes) -> Value:
     try:
         return decoder_of(kind).decode(body)
     except msgspec.ValidationError as error:
-        raise ValueError(str(misfit_of(error))) from None
+        raise ValueError(f"the answer: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"it is not JSON ({error}) and begins with {body[:80]!r}") from None
 
@@ -84,36 +80,6 @@ def read(kind: type[Value], body: bytes) -> Value:
 def reader_of(kind: type[Value]) -> Callable[[bytes], Value]:
     """`read` for one type."""
     return partial(read, kind)
-
-
-class Misfit(NamedTuple):
-    """An error in JSON of the wrong shape. `path` is its place, "" for the whole, with `[...]` for an entry of an
-    object. `missing` and `unknown` name a field of the value at that place."""
-
-    path: str
-    what: str
-    missing: str | None = None
-    unknown: str | None = None
-
-    def __str__(self) -> str:
-        where = f"the answer.{self.path}" if self.path else "the answer"
-        if self.missing is not None:
-            return f"{where} has no {self.missing}"
-        return f"{where}: {self.what}"
-
-
-def misfit_of(error: msgspec.ValidationError) -> Misfit:
-    """The error that msgspec reports, and its place."""
-    matched = _MESSAGE.fullmatch(str(error))
-    what, path = (matched["what"], matched["path"] or "$") if matched else (str(error), "$")
-    path = path.removeprefix("$").removeprefix(".")
-    field = _FIELD.fullmatch(what)
-    what = what[:1].lower() + what[1:].replace("`", "")
-    if field is None:
-        return Misfit(path, what)
-    if field["how"] == "missing required":
-        return Misfit(path, what, missing=field["name"])
-    return Misfit(path, what, unknown=field["name"])
 
 
 def _renew() -> None:

@@ -77,8 +77,8 @@ def test_of_many_notes_each_has_its_answer_or_error() -> None:
     [
         (200, b"<html>hello", "begins with b'<html>hello'"),
         (200, b'{"x":' * 100_000, "not JSON"),
-        (200, b"[]", "the answer: expected object, got array"),
-        (200, b"{}", "the answer has no late"),
+        (200, b"[]", "the answer: Expected `object`, got `array`"),
+        (200, b"{}", "the answer: Object missing required field `late`"),
         (500, b"{}", "not a problem with a code"),
         (404, b'{"code": "gone_fishing", "detail": "back soon"}', "back soon"),
     ],

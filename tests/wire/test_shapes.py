@@ -294,22 +294,22 @@ def test_what_a_newer_controller_adds_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"time": "100"}, "the answer.marks[0].time: expected int, got str"),
-        ({"time": ...}, "the answer.marks[0] has no time"),
-        ({"newest": "x"}, "the answer.marks[0].newest: expected int | null, got str"),
-        ({"cut": {"0": None}}, "the answer.marks[0].cut[...]: expected int, got null"),
-        ({"excluded": [1]}, "the answer.marks[0].excluded[0]: expected str, got int"),
+        ({"time": "100"}, "Expected `int`, got `str` - at `$.marks[0].time`"),
+        ({"time": ...}, "Object missing required field `time` - at `$.marks[0]`"),
+        ({"newest": "x"}, "Expected `int | null`, got `str` - at `$.marks[0].newest`"),
+        ({"cut": {"0": None}}, "Expected `int`, got `null` - at `$.marks[0].cut[...]`"),
+        ({"excluded": [1]}, "Expected `str`, got `int` - at `$.marks[0].excluded[0]`"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_place(change: dict[str, Any], said: str) -> None:
     changed = {name: value for name, value in (MARK | change).items() if value is not ...}
     with pytest.raises(ValueError) as raised:
         shapes.read(MarksPage, sent({"marks": [changed]}))
-    assert str(raised.value) == said
+    assert str(raised.value) == f"the answer: {said}"
 
 
 @pytest.mark.parametrize(
-    ("body", "said"), [(b"[]", "the answer: expected object, got array"), (b"x", "it is not JSON")]
+    ("body", "said"), [(b"[]", "the answer: Expected `object`, got `array`"), (b"x", "it is not JSON")]
 )
 def test_a_body_that_is_none_says_so(body: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
