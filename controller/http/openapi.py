@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import is_dataclass
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 from fastapi import FastAPI
@@ -130,23 +131,16 @@ def _schemas_of_answers(kinds: Sequence[type[Any]]) -> dict[str, JsonSchema]:
     return found
 
 
-def shapes_within(kinds: Sequence[type[Any]]) -> set[type[Any]]:
+def shapes_within(kinds: Iterable[Any]) -> set[type[Any]]:
     """The Structs and dataclasses that these types consist of."""
     found: set[type[Any]] = set()
-
-    def visit(value: object) -> None:
-        if isinstance(value, msgspec.inspect.StructType | msgspec.inspect.DataclassType):
-            if value.cls in found:
-                return
-            found.add(value.cls)
-        if isinstance(value, msgspec.inspect.Type | msgspec.inspect.Field):
-            for name in value.__struct_fields__:
-                visit(getattr(value, name))
-        elif isinstance(value, tuple | list):
-            for each in value:
-                visit(each)
-
-    visit(msgspec.inspect.multi_type_info(kinds))
+    todo = list(kinds)
+    while todo:
+        kind = todo.pop()
+        todo += get_args(kind)
+        if isinstance(kind, type) and (issubclass(kind, msgspec.Struct) or is_dataclass(kind)) and kind not in found:
+            found.add(kind)
+            todo += get_type_hints(kind, include_extras=True).values()
     return found
 
 
