@@ -50,11 +50,11 @@ from spark_integration.options import (
     on_incomplete,
     required,
 )
-from spark_integration.passed_marks import PassedMarks
 from spark_integration.releases import SupportsTriggerAvailableNow
 from spark_integration.reports import GroupFollower, followed
 from spark_integration.rows import MARK, column_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows
+from spark_integration.window_judge import WindowJudge
 from strandline.client.backoff import backoff_ms
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.core.incomplete import OnIncomplete
@@ -253,8 +253,8 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return ControllerWindows(self._options.access)
 
     @cached_property
-    def _marks(self) -> PassedMarks:
-        return PassedMarks(self._windows, self._options.access.stream, self._options.on_incomplete)
+    def _marks(self) -> WindowJudge:
+        return WindowJudge(self._windows, self._options.access.stream, self._options.on_incomplete)
 
     def _positions_and_mark(self, group: str) -> tuple[Positions, int | None, tuple[str, ...]]:
         """Returns the group's positions, the mark there, and whom it leaves out."""

@@ -28,12 +28,12 @@ from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLi
 from spark_integration.left_out import LEFT_OUT_SCHEMA, LeftOutFile, LeftOutReader
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, check_key, later
 from spark_integration.options import LEFT_OUT, LeftOutOptions, SourceOptions
-from spark_integration.passed_marks import PassedMarks
 from spark_integration.read_ranges import begin, find_range
 from spark_integration.releases import HAS_LIMITS, ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from spark_integration.reports import GroupFollower, followed
 from spark_integration.rows import SCHEMA, ReadPartition, SegmentRange, read_partition, status_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS, ControllerWindows
+from spark_integration.window_judge import WindowJudge
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.core.short_log import CHECKED_MS, short_log
@@ -247,8 +247,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return ControllerWindows(self._options.access)
 
     @cached_property
-    def _marks(self) -> PassedMarks:
-        return PassedMarks(self._windows, self._options.access.stream, self._options.on_incomplete)
+    def _marks(self) -> WindowJudge:
+        return WindowJudge(self._windows, self._options.access.stream, self._options.on_incomplete)
 
     @cached_property
     def _follower(self) -> GroupFollower | None:

@@ -20,8 +20,8 @@ The notes, which are sent only while it is HOLDING and has no goal:
 A failed write stops all notes without a position, also those from before it: a log may report an earlier append at a
 later one. Only the application knows whether it will write the events again.
 
-What it knows of the controller is its `Registration`, its notes are in its `Outbox`, and its `Clockwork` says when it
-notes its clock and goes idle.
+`RegistrationState` is what it knows of the controller, `Outbox` has its notes, and `Clockwork` says when it notes its
+clock and goes idle.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from writer_client.lateness import Lateness, Warn
 from writer_client.newest_time import NewestTime
 from writer_client.notes import Addressed, Pending
 from writer_client.outbox import Outbox
-from writer_client.registration import Registration, greatest
+from writer_client.registration import RegistrationState, greatest
 from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report
 
 Aim: TypeAlias = Literal["register", "hold", "stay", "idle", "close"]
@@ -194,7 +194,7 @@ class Machine:
         self.goal: Goal | None = None
         self.news: list[News] = []
         self.late = Lateness(stream, writer, self.news)
-        self.registration = Registration(has_log=has_log)
+        self.registration = RegistrationState(has_log=has_log)
         self.outbox = Outbox()
         self.clockwork = Clockwork(automatic, idle_after_ms)
         self.fenced: Fenced | None = None

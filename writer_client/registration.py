@@ -13,7 +13,7 @@ from strandline.core.note import Note
 from strandline.logs import Position
 
 
-class Registration:
+class RegistrationState:
     """See above; that of a writer that has none yet knows nothing."""
 
     def __init__(self, *, has_log: bool) -> None:

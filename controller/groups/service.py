@@ -59,7 +59,7 @@ from strandline.wire.groups import (
 METRICS_LAGGING_SEGMENTS: Final = 512  # readable by a group; with more, no segment of it has a lag of its own
 
 
-class Answered(NamedTuple):
+class ReaderShare(NamedTuple):
     """What a reader is answered, besides the window."""
 
     epoch: int
@@ -351,7 +351,7 @@ class Groups:
 
         def step(
             settings: GroupSettings, graphs: Mapping[str, SegmentGraph], loaded: LoadedGroup, locked: Locked
-        ) -> Answered | None:
+        ) -> ReaderShare | None:
             """None if the streams of the group were changed meanwhile."""
             members = loaded.membership
             if members.settings != settings:
@@ -373,9 +373,9 @@ class Groups:
             registered, owned = members.readers.get(reader), members.owned(reader)
             loaded.record_owned(reader, owned, now)
             epoch = registered.epoch if registered is not None else 0
-            return Answered(epoch, owned, *members.share(graphs, moment))
+            return ReaderShare(epoch, owned, *members.share(graphs, moment))
 
-        answered: Answered | None = None
+        answered: ReaderShare | None = None
         while answered is None:
             members = (await self.get(group)).membership
             settings = members.settings

@@ -19,7 +19,7 @@ from strandline.core.order import SegmentRef
 from strandline.logs import Position
 from tests.histories.history import Untrue, run
 from writer_client.machine import Goal, Machine, SendAlone
-from writer_client.registration import Registration
+from writer_client.registration import RegistrationState
 from writer_client.session import WriterSession
 
 Patch = pytest.MonkeyPatch
@@ -87,8 +87,8 @@ def keeps_the_floor_that_registering_gave(patch: Patch) -> None:
 
 
 def sends_waiting_notes_at_positions_from_before_registering(patch: Patch) -> None:
-    reached = Registration.reached
-    patch.setattr(Registration, "reached", lambda self, own: own if own else reached(self, own))
+    reached = RegistrationState.reached
+    patch.setattr(RegistrationState, "reached", lambda self, own: own if own else reached(self, own))
 
 
 def a_reader_reports_what_it_has_only_fetched(patch: Patch) -> None:

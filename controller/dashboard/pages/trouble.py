@@ -31,7 +31,7 @@ _CAUSES: Final = {
 }
 
 
-class Cause(NamedTuple):
+class Reason(NamedTuple):
     """Why somebody has to look at streams, and whether somebody reads them."""
 
     state: State
@@ -51,11 +51,11 @@ class Troubles:
         self._address = address
         self._read = read
         self._hushed = frozenset(address.all("hush"))
-        self._loud: dict[Cause, list[StreamStatus]] = {}
+        self._loud: dict[Reason, list[StreamStatus]] = {}
         self.hushed: list[StreamStatus] = []
         for each in streams:
             if each.state.is_urgent:
-                cause = Cause(each.state, each.stream in read)
+                cause = Reason(each.state, each.stream in read)
                 if self._hushed.isdisjoint((cause.word, stream_link(each.stream))):
                     self._loud.setdefault(cause, []).append(each)
                 else:
@@ -112,7 +112,7 @@ class Troubles:
             "hush": self._hush(stream_link(status.stream)),
         }
 
-    def _of_many(self, cause: Cause, streams: Sequence[StreamStatus]) -> dict[str, Any]:
+    def _of_many(self, cause: Reason, streams: Sequence[StreamStatus]) -> dict[str, Any]:
         shown = [(each.stream, stream_link(each.stream)) for each in streams[:ATTENTION_NAMES]]
         who = "that reader groups read" if cause.is_read else "that no reader group reads"
         return {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class PassedMarks:
+class WindowJudge:
     """Judges the windows of one stream and key. The bound that it gives depends on the window alone, so a batch that is
     planned again has the same one."""
 
