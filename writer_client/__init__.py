@@ -8,7 +8,6 @@
 """
 
 from strandline import extras
-from strandline.client.http import AsyncConnection as AsyncConnection
 from strandline.client.http import Connection as Connection
 from strandline.client.retry import Patience as Patience
 from strandline.core.changes import Registered as Registered

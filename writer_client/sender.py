@@ -16,21 +16,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from strandline.client.calls import Clocked
-from strandline.client.http import AsyncConnection, Connection, Reaching, reach
+from strandline.client.http import Connection, Reaching, reach
 from strandline.client.retry import Patience
 from strandline.fork import OwningProcess
 from strandline.logs import Position
 from writer_client import process_exit
 from writer_client.automatic_notes import PositionSource
 from writer_client.machine import Do
-from writer_client.notes import Results, call_for, count_for_batch
+from writer_client.notes import call_for, count_for_batch
 from writer_client.process_exit import Left
 from writer_client.session import Sent, WriterSession, record
 from writer_client.thread_pool import ThreadPool
@@ -87,7 +85,6 @@ class Background:
         self.origin = OwningProcess(f"a background for {self.connection.controller}")
         self._calls = ThreadPool(CALLS_AT_ONCE, "strandline-calls")
         self._flushes = ThreadPool(FLUSHES_AT_ONCE, "strandline-flushes")
-        self._in_loop: AsyncConnection | None = None  # over which awaited notes go, with one thread less between
         self._noting: dict[WriterSession, None] = {}  # in this turn of an event loop
         self._attending: dict[WriterSession, None] = {}  # those to check in the next turn
         self._unsettled: set[WriterSession] = set()  # those that had notes at the last check
@@ -106,15 +103,6 @@ class Background:
         self._thread = threading.Thread(target=self._run, name="strandline-background", daemon=True)
         self._thread.start()
         process_exit.watch(self)
-
-    @classmethod
-    def over(cls, connection: Connection | AsyncConnection) -> Self:
-        """Creates one over a shared connection of either kind."""
-        if isinstance(connection, Connection):
-            return cls(connection)
-        background = cls(connection.for_threads())
-        background._in_loop = connection
-        return background
 
     def check(self) -> None:
         """Raises RuntimeError once it is closed, as a closed connection does, and UsedAfterFork in a forked process."""
@@ -171,8 +159,6 @@ class Background:
     def send_all(self, deadline: float) -> list[Left]:
         """Sends the waiting notes of its writers until a deadline (`time.monotonic`); returns what is left to
         report."""
-        if self._in_loop is not None and not self._in_loop.has_loop:
-            deadline = time.monotonic()
         writers = self._with_notes()
         self._exiting = True
         self.send_now(writers)
@@ -323,10 +309,6 @@ class Background:
             call = call_for([addressed for _, _, addressed in batch])
             # An awaited note has an end: it is sent again within the call, for as long as the connection is patient.
             awaited = any(pending.awaited for _, pending, _ in batch)
-            started = self._in_loop.start(call) if awaited and self._in_loop is not None else None
-            if started is not None:
-                started.add_done_callback(partial(self._done_in_loop, batch))
-                continue
             run = partial((self.connection if awaited else self._connection).run, call)
             self._start(self._calls, partial(record, batch, run), self._answered)
 
@@ -349,9 +331,6 @@ class Background:
             if left:
                 break
         return batch
-
-    def _done_in_loop(self, batch: Sequence[Sent], started: Future[Clocked[Results]]) -> None:
-        self._work(partial(record, batch, started.result), self._answered)
 
     def _answered(self, again: dict[WriterSession, bool] | None, error: Exception | None) -> None:
         self._batches -= 1
@@ -393,11 +372,11 @@ _shared: dict[int, tuple[Background, int]] = {}  # by the id of the connection; 
 _sharing = threading.Lock()
 
 
-def background_of(connection: Connection | AsyncConnection) -> tuple[Background, Callable[..., None]]:
+def background_of(connection: Connection) -> tuple[Background, Callable[..., None]]:
     """Returns the background that all waiting writers on a connection share, and the function that releases it."""
     key = id(connection)  # unique as long as the writers hold the connection
     with _sharing:
-        background, users = _shared.get(key) or (Background.over(connection), 0)
+        background, users = _shared.get(key) or (Background(connection), 0)
         _shared[key] = background, users + 1
     return background, partial(_release, key)
 

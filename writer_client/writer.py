@@ -8,12 +8,12 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, Unpack, assert_never
+from typing import Any, Final, Self, TypeAlias, TypeVar, Unpack, assert_never
 
-from strandline.client.http import AsyncConnection, Connection, Reaching, reach, reach_async
+from strandline.client.http import Connection, Reaching, reach
 from strandline.client.loop import Local, drive, drive_async, local
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY
@@ -34,7 +34,6 @@ from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
 RELEASE_DRAIN_MS: Final = 5_000  # how long `Writer.release` waits for an automatic note under way
 
 Value = TypeVar("Value")
-AnyConnection = TypeVar("AnyConnection")
 
 
 class Append(Local):
@@ -52,18 +51,17 @@ Step: TypeAlias = Local | AwaitAnswer
 Job: TypeAlias = Generator[Step, Any, Value]
 
 
-class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
+class _WaitingWriter(BaseWriter):
     """The common part of `Writer` and `AsyncWriter`."""
 
     _sender: Background | None = None
     _leave_sender: Callable[..., None]
-    _shared: Connection | AsyncConnection
     _leave: Callable[[], None]
     _interrupted = False  # while it waited for an answer
 
     def __init__(
         self,
-        controller: str | Sequence[str] | AnyConnection,
+        controller: str | Sequence[str] | Connection,
         stream: str,
         name: str,
         *,
@@ -95,12 +93,7 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         """
         report = None if on_report is None else partial(self._report, on_report)
         super().__init__(stream, name, keys, log, report, automatically_note_time, idle_after_ms, leaving)
-        self._connect(controller, reaching)
-
-    def _connect(self, controller: Any, reaching: Reaching) -> None:
-        """Makes the connection, or shares the one that is given."""
         self._connection, self._leave = reach(controller, reaching, type(self))
-        self._shared = self._connection
 
     def _report(self, on_report: Callable[[Report], None], report: Report) -> None:
         on_report(report)
@@ -109,7 +102,7 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
     def _background(self) -> Background:
         """Begins with the first note, so that a writer without notes has no threads."""
         if self._sender is None:
-            self._sender, self._leave_sender = background_of(self._shared)
+            self._sender, self._leave_sender = background_of(self._connection)
         return self._sender
 
     @property
@@ -218,7 +211,7 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
             raise self._without_note(times, error) from error
 
 
-class Writer(_WaitingWriter[Connection]):
+class Writer(_WaitingWriter):
     """Writes to one stream, and notes its time at the controller. Use it from one thread at a time.
 
         with Writer("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
@@ -327,7 +320,7 @@ class Writer(_WaitingWriter[Connection]):
             self.release()
 
 
-class AsyncWriter(_WaitingWriter[AsyncConnection]):
+class AsyncWriter(_WaitingWriter):
     """`Writer` for asyncio. Use it from one task at a time. It calls the log in other threads: what a cancelled call
     has begun there goes on, and the next call waits for its end.
 
@@ -335,18 +328,15 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
             await writer.write([Event(b'{"time": 1700000000000}', key=b"customer-7")])
             await writer.note_time(1700000000001)
 
-    Thousands of writers can share an AsyncConnection: concurrent notes go in one request.
+    Thousands of writers can share a Connection: concurrent notes go in one request.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
 
-    def _connect(self, controller: Any, reaching: Reaching) -> None:
-        self._turn = asyncio.Lock()  # of work in another thread
-        if isinstance(controller, AsyncConnection):
-            self._shared, _ = reach_async(controller, reaching, type(self))
-            self._leave, self._connection = lambda: None, self._shared.for_threads()
-        else:
-            super()._connect(controller, reaching)
+    @cached_property
+    def _turn(self) -> asyncio.Lock:
+        """Held by the call that has work in another thread."""
+        return asyncio.Lock()
 
     async def register(self) -> Registered:
         """See `Writer.register`."""
@@ -398,9 +388,7 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
 
     async def _run(self, job: Job[Value]) -> Value:
         self._origin.check()
-        self._loop = asyncio.get_running_loop()  # for the requests and the reports
-        if isinstance(self._shared, AsyncConnection):
-            self._shared.enter()
+        self._loop = asyncio.get_running_loop()  # for the reports
 
         async def take(step: Step) -> Any:
             match step:

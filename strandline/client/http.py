@@ -11,12 +11,11 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypedDict, TypeVar, assert_never
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypedDict, TypeVar, assert_never
 
 from strandline.client.addresses import AddressChoice, check_addresses
 from strandline.client.calls import Call, Request, Response
@@ -41,9 +40,6 @@ from strandline.fork import OwningProcess
 from strandline.paced_log import PacedLog, Waiting
 
 if TYPE_CHECKING:
-    import asyncio
-    from concurrent.futures import Future
-
     import httpx
 
 Value = TypeVar("Value")
@@ -201,31 +197,10 @@ class Connection(_Connection[Transport]):
 class AsyncConnection(_Connection[AsyncTransport]):
     """The same for one event loop."""
 
-    @cached_property
-    def _for_threads(self) -> LoopTransport:
-        return LoopTransport(self._transport)
-
     def _over_http(
         self, controller: str | Sequence[str], token: str | None, trusted: ssl.SSLContext | None
     ) -> AsyncTransport:
         return AsyncHttpxTransport(controller, token=token, trusted=trusted)
-
-    def enter(self) -> None:
-        """Takes the running event loop, if there is one, for the calls of other threads."""
-        self._for_threads.enter()
-
-    @property
-    def has_loop(self) -> bool:
-        """Whether that event loop runs."""
-        return self._for_threads.has_loop
-
-    def for_threads(self) -> Connection:
-        """A connection for other threads: its requests run in the event loop that was entered last."""
-        return Connection(self.controller, patience=self.patience, transport=self._for_threads, seams=self._seams)
-
-    def start(self, call: Call[Value]) -> Future[Value] | None:
-        """Begins a call of another thread in that event loop; None if it has ended."""
-        return self._for_threads.start(self.run(call))
 
     async def run(self, call: Call[Value]) -> Value:
         """See `Connection.run`."""
@@ -262,48 +237,6 @@ class AsyncConnection(_Connection[AsyncTransport]):
 
 
 SharedConnection = TypeVar("SharedConnection", Connection, AsyncConnection)
-
-
-class LoopTransport:
-    """Sends the requests of other threads over an asyncio transport."""
-
-    def __init__(self, transport: AsyncTransport) -> None:
-        self._transport = transport
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def enter(self) -> None:
-        """Sends in the running event loop from now on, if there is one."""
-        import asyncio
-
-        with suppress(RuntimeError):
-            self._loop = asyncio.get_running_loop()
-
-    @property
-    def has_loop(self) -> bool:
-        return self._loop is not None and self._loop.is_running()
-
-    def start(self, work: Coroutine[Any, Any, Value]) -> Future[Value] | None:
-        """Begins work in the event loop; None if that has ended."""
-        import asyncio
-
-        if self._loop is None or self._loop.is_closed():
-            work.close()
-            return None
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def send(self, request: Request, timeout_ms: float) -> Outcome:
-        from concurrent.futures import CancelledError
-
-        sending = self.start(self._transport.send(request, timeout_ms))
-        if sending is None:
-            return NotReached("the event loop of the connection has ended")
-        try:
-            return sending.result()
-        except CancelledError:
-            return AnswerLost("the event loop of the connection has ended")
-
-    def close(self) -> None:
-        """Leaves the transport open: it belongs to the asyncio connection."""
 
 
 class Reaching(TypedDict, total=False):

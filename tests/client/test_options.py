@@ -49,16 +49,22 @@ def test_every_client_takes_what_a_connection_takes_and_no_other(client: type) -
         client(URL, *NAMED[client], tokenfile="/nowhere")
 
 
+def shared_by(client: type) -> Connection | AsyncConnection:
+    """The connection that it can share with others. An AsyncWriter calls the controller from other threads."""
+    is_of_loop = client.__name__.startswith("Async") and client is not AsyncWriter
+    return AsyncConnection(URL) if is_of_loop else Connection(URL)
+
+
 @pytest.mark.parametrize("client", NAMED, ids=lambda client: client.__name__)
 def test_what_is_shared_has_its_own_token(client: type) -> None:
-    shared = AsyncConnection(URL) if client.__name__.startswith("Async") else Connection(URL)
+    shared = shared_by(client)
     with pytest.raises(InvalidConfig, match="token cannot be '…': left out with a connection"):
         client(shared, *NAMED[client], token="slt_" + "a" * 43)
 
 
 @pytest.mark.parametrize("client", NAMED, ids=lambda client: client.__name__)
 def test_a_number_is_no_patience(client: type) -> None:
-    shared = AsyncConnection(URL) if client.__name__.startswith("Async") else Connection(URL)
+    shared = shared_by(client)
     for controller in (URL, shared):
         with pytest.raises(InvalidConfig, match=r"patience cannot be 5: .*Patience\(deadline_ms="):
             client(controller, *NAMED[client], patience=5)

@@ -20,7 +20,8 @@ from writer_client import AsyncWriter, Writer
 def test_async_clients_use_it_from_a_loop_of_their_own(controller: InProcessController, stream: str) -> None:
     async def write_and_read() -> int | None:
         async with controller.async_connection() as connection:
-            writers = [AsyncWriter(connection, stream, f"w{number}") for number in range(5)]
+            shared = controller.connection()
+            writers = [AsyncWriter(shared, stream, f"w{number}") for number in range(5)]
             await asyncio.gather(*(writer.register() for writer in writers))
             await asyncio.gather(*(writer.note_time(NOON + 1, {"0": 1}) for writer in writers))
             return (await AsyncTimeWindows(connection, stream).get_time_window({"0": 1})).lower

@@ -16,8 +16,6 @@ import pytest
 from strandline.client import calls
 from strandline.client.calls import Request
 from strandline.client.http import (
-    AsyncConnection,
-    AsyncHttpxTransport,
     Connection,
     HttpTransport,
     Seams,
@@ -25,7 +23,7 @@ from strandline.client.http import (
 from strandline.client.retry import Patience
 from strandline.logs import Position, Transaction
 from strandline.logs.sqlite import SqliteLog
-from strandline.testing import AsyncFaultyTransport, Fault, FaultyTransport
+from strandline.testing import Fault, FaultyTransport
 from strandline.testing.faults import Entry
 from strandline.wire.streams import StreamDescription, WireMark
 from tests.served import Outside, served
@@ -147,32 +145,22 @@ def _making(kind: str, controller: Controller) -> Iterator[MakeWriter]:
     with contextlib.ExitStack() as made:
         loop = made.enter_context(running_loop())
 
-        def in_loop(coroutine: Coroutine[Any, Any, Value]) -> Value:
-            return asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
-
-        async def awaiting(over: AsyncFaultyTransport, patience: Patience, *names: str, **options: Any) -> AsyncWriter:
-            connection = AsyncConnection(controller.url, transport=over, patience=patience, seams=INSTANT)
-            made.callback(lambda: in_loop(connection.close()))
-            return AsyncWriter(connection, *names, **options)
-
         def make(
             stream: str, name: str = "w1", *, wire: Wire | None = None, patience: Patience = PATIENT, **options: Any
         ) -> Any:
             wire = wire if wire is not None else Wire()
+            transport = FaultyTransport(HttpTransport(controller.url), wire)
+            # One attempt of a call in the background, so that what is repeated is repeated by the background.
+            patience = Patience(attempts=1) if kind == "background" else patience
+            connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
+            made.callback(connection.close)
             if kind == "awaiting":
-                over = AsyncFaultyTransport(AsyncHttpxTransport(controller.url), wire)
-                writer: Any = Looping(in_loop(awaiting(over, patience, stream, name, **options)), loop)
+                writer: Any = Looping(AsyncWriter(connection, stream, name, **options), loop)
+            elif kind == "waiting":
+                writer = Writer(connection, stream, name, **options)
             else:
-                transport = FaultyTransport(HttpTransport(controller.url), wire)
-                # One attempt of a call in the background, so that what is repeated is repeated by the background.
-                patience = patience if kind == "waiting" else Patience(attempts=1)
-                connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
-                made.callback(connection.close)
-                if kind == "waiting":
-                    writer = Writer(connection, stream, name, **options)
-                else:
-                    background = made.enter_context(Background(connection, patience=AT_ONCE_AGAIN))
-                    writer = BackgroundWriter(background, stream, name, **options)
+                background = made.enter_context(Background(connection, patience=AT_ONCE_AGAIN))
+                writer = BackgroundWriter(background, stream, name, **options)
             made.callback(writer.release)
             return writer
 

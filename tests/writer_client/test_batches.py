@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.client.http import AsyncConnection, AsyncHttpxTransport
+from strandline.client.http import Connection, HttpTransport
 from strandline.client.retry import Patience
 from strandline.core.note import Note
 from strandline.errors import ControllerAway, TimeWentBack, UnknownStream
-from strandline.testing import AsyncFaultyTransport
+from strandline.testing import FaultyTransport
 from strandline.wire.streams import note_body
 from tests.writer_client.conftest import INSTANT, Wire
 from writer_client import AsyncWriter
@@ -55,11 +55,9 @@ def test_a_batch_has_no_more_notes_than_a_request_takes() -> None:
     assert count_for_batch([1] * (BATCH_NOTES + 5)) == BATCH_NOTES
 
 
-def together(
-    url: str, wire: Wire, *writers: tuple[str, str], **patience: int
-) -> tuple[AsyncConnection, list[AsyncWriter]]:
-    transport = AsyncFaultyTransport(AsyncHttpxTransport(url), wire)
-    connection = AsyncConnection(url, transport=transport, patience=Patience(**patience), seams=INSTANT)
+def together(url: str, wire: Wire, *writers: tuple[str, str], **patience: int) -> tuple[Connection, list[AsyncWriter]]:
+    transport = FaultyTransport(HttpTransport(url), wire)
+    connection = Connection(url, transport=transport, patience=Patience(**patience), seams=INSTANT)
     return connection, [AsyncWriter(connection, stream, name) for stream, name in writers]
 
 
@@ -73,7 +71,7 @@ def test_notes_made_at_the_same_time_share_requests(controller: Any, wire: Wire)
     async def run() -> list[Any]:
         names = [(streams[number % 2], f"w{number}") for number in range(200)]
         connection, writers = together(controller.url, wire, *names)
-        async with connection:
+        with connection:
             await asyncio.gather(*(writer.register() for writer in writers))
             wire.requests.clear()
             return await outcomes(*(writer.note_time(100, {"0": 1}) for writer in writers))
@@ -91,7 +89,7 @@ def test_each_note_of_a_batch_has_its_own_answer(controller: Any, wire: Wire) ->
 
     async def run() -> list[Any]:
         connection, writers = together(controller.url, wire, (stream, "w1"), (stream, "w2"), ("nowhere", "w3"))
-        async with connection:
+        with connection:
             await outcomes(*(writer.note_time(100, {"0": 1}) for writer in writers[:2]))
             writers[2]._machine.phase = Phase.HOLDING  # as if it had registered before the stream was deleted
             return await outcomes(
@@ -109,7 +107,7 @@ def test_a_request_that_fails_answers_all_its_notes(controller: Any, wire: Wire)
 
     async def run() -> list[Any]:
         connection, writers = together(controller.url, wire, (stream, "w1"), (stream, "w2"), attempts=1)
-        async with connection:
+        with connection:
             await asyncio.gather(*(writer.register() for writer in writers))
             wire.faults = ["away"]
             first = await outcomes(*(writer.note_time(100, {"0": 1}) for writer in writers))
@@ -124,7 +122,7 @@ def test_who_stops_waiting_for_an_answer_keeps_nobody_else_from_theirs(controlle
 
     async def run() -> Any:
         connection, (first, second) = together(controller.url, wire, (stream, "w1"), (stream, "w2"))
-        async with connection:
+        with connection:
             await asyncio.gather(first.register(), second.register())
             impatient = asyncio.create_task(first.note_time(100, {"0": 1}))
             patient = asyncio.create_task(second.note_time(100, {"0": 1}))

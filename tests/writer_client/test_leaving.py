@@ -296,8 +296,8 @@ def test_ctrl_c_while_closing_waits_tells_of_what_is_left(nobody: str, tmp_path:
 # A waiting writer of which the clock's note gets no answer.
 UNANSWERED = """
     import asyncio
-    from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpTransport
-    from strandline.testing import AsyncFaultyTransport, Fault, Faults, FaultyTransport
+    from strandline.client.http import Connection, HttpTransport
+    from strandline.testing import Fault, Faults, FaultyTransport
     from writer_client import AsyncWriter, Writer
     faults, now, said, log = Faults(), 100, [], SqliteLog.create(path, 3)
     def clock():
@@ -320,9 +320,9 @@ WAITING = """
 AWAITING = """
     async def use():
         global now, writer
-        transport = AsyncFaultyTransport(AsyncHttpxTransport(url), faults)
+        transport = FaultyTransport(HttpTransport(url), faults)
         writer = AsyncWriter(
-            AsyncConnection(url, transport=transport), stream, 'w1', log=log, automatically_note_time=automatic
+            Connection(url, transport=transport), stream, 'w1', log=log, automatically_note_time=automatic
         )
         await writer.register()
         faults.always(Fault.CONTROLLER_AWAY)
