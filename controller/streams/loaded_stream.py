@@ -126,11 +126,6 @@ class LoadedStream(Item):
         held = self.standing.spans.held.get(key)
         return None if held is None else held.since
 
-    def incomplete_since(self, key: str) -> int | None:
-        """Since when a key's marks have left out the writers that they leave out now, if that is known."""
-        first = self.standing.spans.incomplete.get(key)
-        return None if first is None else first.made_at
-
     def refuse_ahead(self, writer: str, error: TimeTooFarAhead) -> bool:
         """Keeps that a writer's notes are refused as too far ahead of the clock; whether that is to be written."""
         found = refused_ahead(writer, error, self.stream, (*self.standing.spans.ahead, *self._refused))
