@@ -501,7 +501,7 @@ class StoreCorrupt(StrandlineError):
         which = f" the row with {self.row}" if self.row is not None else ""
         return (
             f"{whose} cannot be read{where}{which}: {self.reason}. What depends on it is refused, all else is served: "
-            f"`strandline check` names all such rows; restore a backup, or delete it and begin again"
+            f"`strandline check` names all that cannot be read; restore a backup, or delete it and begin again"
         )
 
 

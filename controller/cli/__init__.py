@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "token": "Make, list and revoke the tokens of callers.",
     "backup": "Write a store to a file.",
     "restore": "Make a store from a backup.",
-    "check": "Read a whole store or log, and report faults.",
+    "check": "Load a whole store, and report what cannot be read.",
     "assess": "Say what a watermark of greatest time less a delay loses.",
     "audit": "Say whether a log keeps what the marks promised.",
     "create": "Create a stream.",

@@ -15,9 +15,9 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, func, select
 
 from controller.storage import schema, upgrade
+from controller.storage.database import reading_only
 from controller.storage.files import new_file
 from controller.storage.heads import start_over
-from controller.storage.inspection import reading
 from controller.storage.kinds import kind_of, parse_url
 from controller.storage.presence import check_nobody_serves
 from controller.storage.refusals import NoBackup, WrongSchema, shown
@@ -46,7 +46,7 @@ def back_up(url: str, file: Path) -> str:
 
 def _check_is_store(url: URL) -> None:
     """Raises WrongSchema for an empty database, and ForeignStore for another application's; older schemas are fine."""
-    with reading(url) as connection:
+    with reading_only(url) as connection:
         upgrade.check_ours(connection, shown(url))
         if upgrade.is_empty(connection):
             raise WrongSchema(found=None, wanted=schema.REVISION)

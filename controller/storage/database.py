@@ -87,6 +87,28 @@ def check_store(url: str) -> bool:
 
 
 @contextmanager
+def reading_only(url: URL) -> Iterator[Connection]:
+    """A read-only connection to a database, whatever is in it. Raises StoreRefused."""
+    engine = kind_of(url).inspecting(url)
+    try:
+        with refusing(url), engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def looking_into(url: str) -> Iterator[Connection]:
+    """The same, to an existing store or an SQLite backup, with the schema of this version."""
+    parsed = parse_url(url)
+    with reading_only(parsed) as connection:
+        with connection.begin():
+            upgrade.check_ours(connection, shown(parsed))
+            upgrade.check(connection)
+        yield connection
+
+
+@contextmanager
 def migrating(url: str) -> Iterator[Connection]:
     """A store that nobody serves, in a transaction, to change its schema. Raises StoreRefused, also AlreadyServed."""
     parsed = parse_url(url)

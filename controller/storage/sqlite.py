@@ -47,9 +47,9 @@ from controller.storage.refusals import (
 )
 from controller.storage.rows import AnyRow, Columns, Query
 from controller.storage.session import Engines, Sessions
-from strandline.logs.inspection import FAULTS_SHOWN
 
 BUSY_TIMEOUT_MS: Final = 5_000  # SQLite: how long a statement waits for the file
+FAULTS_SHOWN: Final = 100  # of those that SQLite finds in its file
 
 # Decodes a text even if it is not valid UTF-8: decoding the row then finds that and names the row, while the driver
 # would fail without saying where.

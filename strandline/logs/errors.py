@@ -151,8 +151,8 @@ class LogCorrupt(StrandlineError):
     """An event of the log cannot be read. Reading again does not help."""
 
     says = (
-        "event {offset} of segment {segment!r} in the log {path!r} cannot be read: `strandline check --log` "
-        "names all damaged events"
+        "event {offset} of segment {segment!r} in the log {path!r} cannot be read: restore the log from a backup, or "
+        "truncate it behind that event"
     )
     path: str
     segment: str

@@ -44,7 +44,7 @@ WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
 """
 
 
-def is_readable(key: object, value: object, appended_at: object) -> bool:
+def _is_readable(key: object, value: object, appended_at: object) -> bool:
     """Whether the columns of a row are those of an event; in a damaged file they may be anything."""
     return isinstance(key, bytes | None) and isinstance(value, bytes | None) and isinstance(appended_at, int)
 
@@ -112,11 +112,6 @@ class SqliteLogReader:
         self._check_range(segment, start, end)
         return self._rows(segment, start, end)
 
-    def query(self, statement: str, *values: str | int) -> list[Any]:
-        """The rows of a read-only statement; raises the errors of sqlite3."""
-        self._origin.check()
-        return self._connection.execute(statement, values).fetchall()
-
     def close(self) -> None:
         """Closes the file. If the log was removed meanwhile, this removes SQLite's files beside it."""
         if not self._origin.is_here:
@@ -137,9 +132,10 @@ class SqliteLogReader:
         self.close()
 
     def _find(self, statement: str, *values: str | int) -> list[Any]:
-        """`query`, which raises LogUnavailable."""
+        """The rows of a read-only statement; raises LogUnavailable."""
+        self._origin.check()
         try:
-            return self.query(statement, *values)
+            return self._connection.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error
 
@@ -164,7 +160,7 @@ class SqliteLogReader:
             if len(found) != stop - start:
                 raise self._missing(segment, start, stop, len(found))
             for offset, (key, value, appended_at) in enumerate(found, start):
-                if not is_readable(key, value, appended_at):
+                if not _is_readable(key, value, appended_at):
                     raise LogCorrupt(path=str(self.path), segment=segment, offset=offset)
                 yield StoredEvent(segment, offset, key, value, appended_at)
             start = stop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -40,7 +41,7 @@ def store(tmp_path: Path) -> str:
 def test_of_a_sound_store_it_says_so_and_exits_with_0(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     fill(store_url)
     assert main(["check", "--database", store_url]) == 0
-    assert "nothing is wrong (2 streams, 1 reader groups, " in capsys.readouterr().out
+    assert "nothing is wrong (2 streams, 1 reader groups)" in capsys.readouterr().out
 
 
 def test_it_looks_beside_a_running_controller(
@@ -58,22 +59,22 @@ def test_it_looks_beside_a_running_controller(
             postgres.execute(statement, store_url)
         assert main(["check", "--database", store_url]) == 1
         controller.note("a", 7, {"0": 7})
-    assert "stream 's', table mark, row with stream 's', key '', seq 2: " in capsys.readouterr().out
+    assert "stream s, table mark, row with stream 's', key '', seq 2: " in capsys.readouterr().out
 
 
-def test_what_is_wrong_is_said_row_by_row_with_what_to_do(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read_is_said_with_what_to_do(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     change(store, "UPDATE mark SET cut = '{' WHERE stream = 't' AND seq = 1")
     change(store, "UPDATE reader_group SET held = '{'")
     assert main(["check", "--database", store]) == 1
     first, second, remedy, summary = capsys.readouterr().out.splitlines()
-    assert (
-        first
-        == "stream 't', table mark, row with stream 't', key '', seq 1: it cannot be read: Input data was truncated"
-    )
-    assert (
-        second == "reader group 'g', table reader_group, row with name 'g': it cannot be read: Input data was truncated"
-    )
-    assert remedy.startswith("Rows cannot be read: restore a backup") and ": 2 faults (2 streams, " in summary
+    why = "it cannot be read: Input data was truncated"
+    assert first == f"stream t, table mark, row with stream 't', key '', seq 1: {why}"
+    assert second == f"reader group g, table reader_group, row with name 'g': {why}"
+    assert remedy.startswith("Restore a backup") and ": 2 faults (2 streams, 1 reader groups)" in summary
+
+    assert main(["check", "--database", store, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["streams"], told["faults"][0]["stream"], told["faults"][1]["detail"]) == (2, "t", second)
 
 
 @pytest.mark.parametrize("what", ["none", "foreign", "older", "folder", "bad url", "no database"])

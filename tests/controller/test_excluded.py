@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from controller.mark_retention import RETENTION_CHECK_MS
+from controller.operators.store_check import StoreCheck
 from controller.storage import marks, schema
-from controller.storage.database import open_database
-from controller.storage.inspection import FaultKind, Inspection, opened
+from controller.storage.database import looking_into, open_database
 from controller.storage.marks import LOADED_MARKS
 from tests.served import InProcess
 
@@ -35,7 +35,7 @@ def mark(controller: Any, *times: int) -> None:
 
 
 def stored(database: str) -> list[tuple[int, str]]:
-    with opened(database) as connection:
+    with looking_into(database) as connection:
         rows = connection.execute(select(schema.excluded).order_by(schema.excluded.c.seq)).all()
     return [(row.seq, row.writers) for row in rows]
 
@@ -97,9 +97,12 @@ def test_what_the_oldest_mark_that_stays_names_stays_with_it(controller: Any, da
 
     assert after and min(after) > 2
     assert after == {seq: before[seq] for seq in after}
-    with opened(database) as connection:
-        assert list(Inspection(connection).faults()) == []
-        named = set(connection.execute(select(schema.mark.c.excluded_since)).scalars()) - {None}
+    with looking_into(database) as connection:
+        check = StoreCheck(connection)
+        check.run()
+        assert check.faults == []
+        with connection.begin():
+            named = set(connection.execute(select(schema.mark.c.excluded_since)).scalars()) - {None}
     assert {seq for seq, _ in stored(database)} == named
 
 
@@ -113,12 +116,12 @@ def test_a_set_that_cannot_be_read_is_named(start: Callable[..., InProcess], dat
     with open_database(database) as store, store.writer.begin():
         store.writer.execute(delete(table) if missing else update(table).values(writers="{"))
 
-    with opened(database) as connection:
-        (fault,) = Inspection(connection).faults()
+    with looking_into(database) as connection:
+        check = StoreCheck(connection)
+        check.run()
 
-    assert (fault.kind, fault.stream, fault.table, fault.row) == (
-        FaultKind.ROW, "s", "excluded", "stream 's', key '', seq 2"
-    )  # fmt: skip
+    (fault,) = check.faults
+    assert (fault.stream, fault.table, fault.row) == ("s", "excluded", "stream 's', key '', seq 2")
 
 
 def test_a_page_of_marks_that_name_many_writers_is_short(controller: Any, monkeypatch: pytest.MonkeyPatch) -> None:

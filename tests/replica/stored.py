@@ -7,8 +7,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final
 
+from controller.operators.store_check import StoreCheck
 from controller.storage.database import Database, open_database
-from controller.storage.inspection import Inspection
 from controller.storage.marks import StoredMarks
 from controller.storage.news import look
 from controller.storage.rows import StreamOrigin
@@ -114,7 +114,9 @@ def run(seed: int, url: str, steps: int = 60) -> int:
         try:
             for _ in range(steps):
                 world.step()
-            assert not list(map(str, Inspection(database.reader).faults()))
+            check = StoreCheck(database.reader)
+            check.run()
+            assert not check.faults
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
