@@ -305,7 +305,7 @@ async def start_controller(
         indexing=indexing,
         groups=groups,
         retention=Retention(streams, reading, groups, store, clock),
-        journals=JournalReads(streams, groups, store, searches=limits.journal_searches),
+        journals=JournalReads(streams, groups, store),
         status=status,
         measures=Metrics(streams, groups, status, commits, health),
         counts=Counts(),

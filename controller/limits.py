@@ -24,7 +24,6 @@ class Limits:
     # Calls that wait: past it 503 overloaded
     waiting_calls: int = 20_000  # for the next commit
     waiting_bytes: int = 2 * 1024 * 1024  # of the bodies of requests with many notes
-    journal_searches: int = 32  # of all journals; one of them runs
     subscribers: int = 1_000  # to server-sent events; of one caller, as many as it leaves for others
     load_wait_ms: int = 5_000  # for a stream that is being loaded: past it 503 stream_loading
 

@@ -135,7 +135,7 @@ def record_refused(
         return False
     problem = to_problem(error)
     details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
-    log_event("refused", logging.WARNING, **{what: name, **more, **details})
+    log_event("refused", logging.WARNING, **{what: name, **more, **details, "by": by})
     return True
 
 

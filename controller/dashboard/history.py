@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from controller.dashboard.charts import MadeMark, round_step
 from controller.dashboard.limits import (
@@ -12,16 +12,13 @@ from controller.dashboard.limits import (
     CHART_POINTS,
     HISTORY_REST,
     HISTORY_SHARED,
-    JOURNALS_READ,
     PAST_REFRESH_MS,
     SETTLED_MS,
 )
 from controller.lifecycle import Controller
 from controller.operators.memo import Memo
-from controller.storage.journal import StoredEntry, Wanted
+from controller.storage.journal import StoredEntry
 from controller.storage.tokens import StoredToken
-
-StreamEntry: TypeAlias = tuple[str, StoredEntry]  # an entry and its stream
 
 
 class Marks(NamedTuple):
@@ -72,15 +69,6 @@ class History:
         """The same of a reader group."""
         newest = self._controller.journals.newest_of_group
         return await self._shared(("group", name, limit, last), lambda: newest(name, limit))
-
-    async def search(self, wanted: Wanted) -> Sequence[StreamEntry]:
-        """The newest entries of all streams that fit."""
-        find = self._controller.journals.of_all
-
-        async def found() -> Sequence[StreamEntry]:
-            return (await find(wanted, None, JOURNALS_READ)).entries
-
-        return await self._shared(("search", wanted), found)
 
     async def tokens(self) -> Sequence[StoredToken]:
         tokens = self._controller.tokens

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
 from controller.dashboard.tables import Address, Cell, Column, Table
-from controller.dashboard.words import key_label, stream_link
+from controller.dashboard.words import key_label
 from controller.operators.journal_text import Folded, folded, left_out, story
 from controller.operators.wording import Times, moment
 from controller.storage.journal import StoredEntry
@@ -23,17 +23,6 @@ ICONS: Final = {
     "ahead": ("↷", "bad"),
     "action": ("●", "good"),
     "registration": ("+", "soft"),
-}
-TOPICS: Final = {
-    "refusal": "refusals",
-    "state": "states of writers",
-    "held": "who held time back",
-    "holding": "who began to",
-    "pause": "pauses",
-    "incomplete": "incomplete marks",
-    "ahead": "who is ahead of the clock",
-    "registration": "registrations",
-    "action": "actions",
 }
 
 
@@ -54,24 +43,10 @@ def journal_table(address: Address, name: str, entries: Sequence[StoredEntry], n
         Column("when", "When", lambda each: each.entry.seq, cell=lambda each: when_cell(each.entry, now)),
         Column("what", "What happened", None, cell=lambda each: sentence(each, now)),
     ]
-    items = folded(("", each) for each in reversed(entries))[:JOURNAL_SHOWN]
+    items = folded(reversed(entries))[:JOURNAL_SHOWN]
     return Table(
         address, name, columns, items, id=lambda each: each.entry.seq, text=lambda each: sentence(each, now),
         noun="entries", rows=10,
-    )  # fmt: skip
-
-
-def journals_table(address: Address, entries: Sequence[tuple[str, StoredEntry]], now: int) -> Table[Shown]:
-    """The entries of all streams, newest first."""
-    columns: list[Column[Shown]] = [
-        Column("when", "When", lambda each: each.entry.at, cell=lambda each: when_cell(each.entry, now)),
-        Column("stream", "Stream", lambda each: each.stream, link=lambda each: stream_link(each.stream)),
-        Column("what", "What happened", None, cell=lambda each: sentence(each, now)),
-        Column("by", "By", lambda each: each.entry.by or None, essential=False),
-    ]
-    return Table(
-        address, "entries", columns, folded(entries), id=lambda each: f"{each.stream}-{each.entry.seq}",
-        text=lambda _: "", filters=False,
     )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ PAST_REFRESH_MS: Final = 5_000  # how old marks and journals on a page may be, b
 HISTORY_REST: Final = 20  # times as long as reading took, if that is longer
 HISTORY_SHARED: Final = 64  # marks and journals that pages share, of streams
 JOURNAL_READ: Final = 300  # the newest entries, of which refusals of one kind become one
-JOURNALS_READ: Final = 2_000  # the newest entries of all streams that fit a search
 JOURNAL_SHOWN: Final = 60  # of those, the newest
 GROUP_JOURNAL_READ: Final = 500  # entries, to find the changes of backlog among them
 INCOMPLETE_SHOWN: Final = 40  # the newest incomplete marks

@@ -23,7 +23,6 @@ from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS, Act
 from controller.dashboard.history import History
 from controller.dashboard.limits import FORM_BYTES, SIGN_IN_BYTES
 from controller.dashboard.pages.administration import controllers_page, tokens_page
-from controller.dashboard.pages.all_streams import journal_page
 from controller.dashboard.pages.group import group_page
 from controller.dashboard.pages.overview import overview_page
 from controller.dashboard.pages.page import Page, View
@@ -225,7 +224,6 @@ _PAGES: Final[Mapping[str, Callable[..., Awaitable[Page]]]] = {
     "/streams/{stream}": stream_page,
     "/streams/{stream}/writers/{writer}": writer_page,
     "/reader-groups/{group}": group_page,
-    "/journal": journal_page,
     "/controllers": controllers_page,
     "/tokens": tokens_page,
 }

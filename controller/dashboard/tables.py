@@ -126,12 +126,11 @@ class Table(Generic[T]):
         text: Callable[[T], str] | None = None,
         noun: str | None = None,
         rows: int = PAGE_ROWS,
-        filters: bool = True,
     ) -> None:
-        """`id` tells rows apart; a filter, unless the page has one of its own, looks for what was typed in `text`, or
-        else in `id`. The choices are named by the table's `name` in the address."""
+        """`id` tells rows apart; a filter looks for what was typed in `text`, or else in `id`. The choices are named by
+        the table's `name` in the address."""
         self.name, self.noun, self.columns, self.all = name, noun or name, columns, items
-        self.address, self._id, self._filters = address, id, filters
+        self.address, self._id = address, id
         self._text = text or (lambda item: str(id(item)))
         given = {each: address.get(f"{name}.{each}") for each in ("sort", "page", "rows", "filter")}
         self.filter = given["filter"]
@@ -145,7 +144,7 @@ class Table(Generic[T]):
     def chosen(self) -> Sequence[T]:
         """The items of all pages, filtered and in order."""
         items, wanted = self.all, self.filter.strip().casefold()
-        if wanted and self._filters:
+        if wanted:
             items = [each for each in items if wanted in self._text(each).casefold()]
         column = self.sort_column
         return items if column is None or column.value is None else in_order(items, column.value, self.descending)
@@ -189,7 +188,7 @@ class Table(Generic[T]):
 
     @property
     def shows_filter(self) -> bool:
-        return self._filters and (len(self.all) > FILTER_ROWS or bool(self.filter))
+        return len(self.all) > FILTER_ROWS or bool(self.filter)
 
     @property
     def shows_pages(self) -> bool:

@@ -31,24 +31,21 @@ AnyEntry = TypeVar("AnyEntry", bound=Entry)
 class Folded(NamedTuple, Generic[AnyEntry]):
     """An entry, or refusals of one kind as one: the newest of them, how many they are, and when the first one was."""
 
-    stream: str
     entry: AnyEntry
     times: int
     first_at: int
 
 
-def folded(entries: Iterable[tuple[str, AnyEntry]]) -> list[Folded[AnyEntry]]:
-    """Entries with their stream or group, newest first, with refusals of one kind as one: those with the same code, of
-    the same writer or reader of a stream, by the same caller."""
+def folded(entries: Iterable[AnyEntry]) -> list[Folded[AnyEntry]]:
+    """Entries, newest first, with refusals of one kind as one: those with the same code, of the same writer or reader,
+    by the same caller."""
     found: dict[Hashable, Folded[AnyEntry]] = {}
-    for stream, each in entries:
+    for each in entries:
         what = tuple(str(each.details.get(name)) for name in ("code", "writer", "reader", "call", "name"))
-        kind: Hashable = (stream, each.kind, each.by, *what) if each.topic == "refusal" else (stream, each.seq)
+        kind: Hashable = (each.kind, each.by, *what) if each.topic == "refusal" else each.seq
         newest = found.get(kind)
         found[kind] = (
-            Folded(stream, each, 1, each.at)
-            if newest is None
-            else newest._replace(times=newest.times + 1, first_at=each.at)
+            Folded(each, 1, each.at) if newest is None else newest._replace(times=newest.times + 1, first_at=each.at)
         )
     return list(found.values())
 

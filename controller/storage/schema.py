@@ -209,7 +209,7 @@ reader_position = Table(
 )
 
 
-def _journal(name: str, owner: Column[str], *further: Index) -> Table:
+def _journal(name: str, owner: Column[str]) -> Table:
     """The newest entries of each topic."""
     return Table(
         name,
@@ -222,7 +222,6 @@ def _journal(name: str, owner: Column[str], *further: Index) -> Table:
         Column("by", _NAME),  # the name of the caller's token
         Column("details", Text, nullable=False),
         Index(f"ix_{name}_topic_seq", owner.name, "topic", "seq"),
-        *further,
         sqlite_with_rowid=False,
     )
 
@@ -243,7 +242,7 @@ token = Table(
 )
 
 # The journals of streams and of reader groups.
-journal = _journal("journal", _of_stream(), Index("ix_journal_at_stream_seq", "at", "stream", "seq"))
+journal = _journal("journal", _of_stream())
 group_journal = _journal("group_journal", _of_group())
 
 # One row for each controller that serves the store, see `presence.py`.

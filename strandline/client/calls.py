@@ -13,9 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
-from urllib.parse import urlencode
 
-from strandline.access import EVERYTHING
 from strandline.core.changes import Registered
 from strandline.core.config import StreamConfig
 from strandline.core.note import DEFAULT_KEY, Note, check_key, check_position
@@ -26,7 +24,7 @@ from strandline.limits import NOTES_PER_REQUEST, WAIT_BOUND_MS
 from strandline.names import check_name
 from strandline.wire import streams
 from strandline.wire.controllers import ControllersReply
-from strandline.wire.journal import JournalPage, JournalsPage
+from strandline.wire.journal import JournalPage
 from strandline.wire.problems import from_problem
 from strandline.wire.shapes import read, reader_of
 from strandline.wire.status import StatusPage
@@ -296,24 +294,6 @@ def journal(stream: str, *, after: int = 0, limit: int | None = None) -> Call[Jo
     """What happened to a stream, after a seq of its journal."""
     path = f"{stream_path(stream)}/journal{query(after=after or None, limit=limit)}"
     return (yield from ask("GET", path, reader_of(JournalPage)))
-
-
-def journals(
-    *,
-    stream: str = EVERYTHING,
-    topics: Sequence[str] = (),
-    search: str = "",
-    since: int | None = None,
-    before: str | None = None,
-    limit: int | None = None,
-) -> Call[JournalsPage]:
-    """What happened to all streams, newest first, or to those that a pattern fits: on some topics or all, with each of
-    the words of `search`, from the moment `since` on, and after the place `before`, which is the `next` of the page
-    before."""
-    given = [("stream", stream), *(("topic", topic) for topic in topics), ("search", search)]
-    given += [("since", "" if since is None else str(since)), ("before", before or ""), ("limit", str(limit or ""))]
-    asked = urlencode([each for each in given if each[1] and each != ("stream", EVERYTHING)])
-    return (yield from ask("GET", f"/v1/journal?{asked}" if asked else "/v1/journal", reader_of(JournalsPage)))
 
 
 # -- operations ------------------------------------------------------------------------------------------------

@@ -36,20 +36,6 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     details: Mapping[str, Any]
 
 
-class StreamJournalEntry(JournalEntry, frozen=True, kw_only=True):
-    """An event in the journal of a stream; `seq` counts in that journal."""
-
-    stream: str
-
-
-class JournalsPage(msgspec.Struct, frozen=True):
-    """Entries of all streams, newest first. The next page has what is older: ask for it with `next` as `before`; null:
-    this is the last page. A page of a long search may have fewer entries than were asked for, or none."""
-
-    entries: tuple[StreamJournalEntry, ...]
-    next: str | None
-
-
 class JournalPage(msgspec.Struct, frozen=True):
     """Entries, oldest first. The next page begins after the seq `next`; null: this is the last page. `omitted` counts
     entries that came too fast to be recorded, by topic, and refusals by code."""

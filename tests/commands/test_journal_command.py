@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli import client, journal
+from controller.cli import journal
 
 NOON = 1_700_000_000_000
 
@@ -68,7 +68,6 @@ def test_the_newest_are_shown_or_those_after_a_seq(eventful: str, strandline: Ca
     assert seqs("--limit", "2") == [8, 9]
     assert seqs("--limit", "2", "--after", "3") == [4, 5]
     assert strandline("journal", eventful, "--after", "9").out == "there is no such entry\n"
-    assert strandline("journal", "--all", "--search", "nowhere-to-be-found").out == "there is no such entry\n"
 
 
 def test_a_reader_groups_journal_is_shown_by_its_name(
@@ -83,46 +82,14 @@ def test_a_reader_groups_journal_is_shown_by_its_name(
     assert failed.code == 1 and "`strandline groups` lists them" in failed.err
 
 
-def test_the_journal_of_all_streams_is_searched(served: Any, eventful: str, strandline: Callable[..., Any]) -> None:
-    out = strandline("journal", "--all", "--search", f"{eventful} REFUSED a").out.splitlines()
-    assert out[0].split() == ["AT", "STREAM", "TOPIC", "BY", "WHAT"]
-    assert len(out) == 3 and all(f" {eventful} " in line and " refusal " in line for line in out[1:])
-    entries = json.loads(strandline("journal", "--all", "--json", "--topic", "action", "--limit", "1").out)["entries"]
-    assert [(each["stream"], each["kind"]) for each in entries] == [(eventful, "excluded")]
-
-
 def test_following_prints_each_entry_as_it_comes(
     served: Any, eventful: str, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    one = start("journal", eventful, "--follow", "--json", "--topic", "action", "--after", "0", "--limit", "1")
-    every = start("journal", "--all", "--search", eventful, "--follow", "--json", "--topic", "action")
-    for process in (one, every):
-        assert process.stdout is not None
-        assert [json.loads(process.stdout.readline())["kind"] for _ in range(2)] == ["created", "excluded"]
+    process = start("journal", eventful, "--follow", "--json", "--topic", "action", "--after", "0", "--limit", "1")
+    assert process.stdout is not None
+    assert [json.loads(process.stdout.readline())["kind"] for _ in range(2)] == ["created", "excluded"]
     served.call("DELETE", f"/v1/streams/{eventful}/writers/a/exclude")
-    for process in (one, every):
-        assert process.stdout is not None and json.loads(process.stdout.readline())["kind"] == "included"
-
-
-def test_following_all_streams_shows_what_is_new_however_many_pages_it_takes(
-    served: Any, eventful: str, strandline: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown = iter(range(2))
-
-    def act_or_end(_seconds: float) -> None:
-        """In place of the pause between two calls."""
-        if next(shown, None) is None:
-            raise KeyboardInterrupt
-        for method in ("DELETE", "POST", "DELETE", "POST"):
-            served.call(method, f"/v1/streams/{eventful}/writers/a/exclude")
-
-    monkeypatch.setattr(client, "PAGE_ENTRIES", 3)
-    monkeypatch.setattr(journal, "time", SimpleNamespace(sleep=act_or_end))
-    out = strandline(
-        *("journal", "--all", "--search", eventful, "--topic", "action", "--limit", "1", "--follow", "--json")
-    ).out
-    kinds = [json.loads(line)["kind"] for line in out.splitlines()]
-    assert kinds == ["excluded", *["included", "excluded"] * 4]
+    assert json.loads(process.stdout.readline())["kind"] == "included"
 
 
 @pytest.mark.parametrize("what", ["stream", "group"])

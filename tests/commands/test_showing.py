@@ -180,7 +180,6 @@ def test_following_goes_on_when_the_controller_is_back(
     followed = {
         "marks": ("marks", stream, "--after", "1"),
         "journal": ("journal", stream, "--topic", "action"),
-        "journals": ("journal", "--all", "--topic", "action"),
     }
     processes = {what: start(*words, "--follow", "--json", controller=own.url) for what, words in followed.items()}
     lines: dict[str, Callable[[], str]] = {}
@@ -196,7 +195,7 @@ def test_following_goes_on_when_the_controller_is_back(
     again.note(stream, "w1", NOON + 300, s0=10)
     again.call("POST", f"/v1/streams/{stream}/writers/w1/exclude")
     assert json.loads(lines["marks"]())["time"] == NOON + 300
-    assert [json.loads(lines[what]())["kind"] for what in ("journal", "journals")] == ["excluded", "excluded"]
+    assert json.loads(lines["journal"]())["kind"] == "excluded"
 
 
 # -- windows, positions, the index -----------------------------------------------------------------------------

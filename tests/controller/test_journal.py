@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from controller.commit.journal import JOURNAL_REFUSALS_BURST_ENTRIES
-from controller.operators.journal_reads import JOURNAL_SEARCH_ROWS
-from controller.storage import schema
 from controller.storage.journal import JOURNAL_ENTRIES
 from controller.storage.tokens import add_token, digest_of, new_token, open_tokens
 from controller.streams.cadence import NEW_STILL_MS
@@ -223,72 +221,6 @@ def test_each_topic_is_a_ring_that_leaves_the_others_alone(start: Any) -> None:
     assert len(controller.told("state")) == 1
     controller.call("PATCH", STREAM, {"min_writers": 3})
     assert len(controller.told("action")) == JOURNAL_ENTRIES
-
-
-def found(controller: Any, query: str = "") -> list[tuple[str, str]]:
-    entries = controller.call("GET", f"/v1/journal?limit=1000&{query}")["entries"]
-    return [(each["stream"], each["kind"]) for each in entries]
-
-
-def test_the_journals_of_all_streams_are_one_newest_first(controller: Any) -> None:
-    for name in ("s_1", "sx1", "t"):
-        controller.call("PUT", f"/v1/streams/{name}", CONFIG)
-        controller.clock.now += 1_000
-    began = controller.clock.now
-    for name in ("t", "sx1"):
-        controller.call("POST", f"/v1/streams/{name}/writers/till-7/exclude", expect=404)
-    controller.call("PATCH", "/v1/streams/s_1", {"min_writers": 7})
-    controller.told(path="/v1/streams/t")
-
-    everything = [("t", "refused"), ("sx1", "refused"), ("s_1", "configured")]
-    everything += [("t", "created"), ("sx1", "created"), ("s_1", "created")]
-    assert found(controller) == everything
-    pages, before = [], ""
-    while before is not None:
-        page = controller.call("GET", f"/v1/journal?limit=2&before={before}")
-        pages += [(each["stream"], each["kind"]) for each in page["entries"]]
-        before = page["next"]
-    assert pages == everything
-    assert (
-        found(controller, f"since={began}") == everything[:3] and found(controller, f"until={began}") == everything[3:]
-    )
-    assert found(controller, "topic=refusal&topic=action&stream=t") == [("t", "refused"), ("t", "created")]
-    assert found(controller, "stream=s_*") == [everything[2], everything[5]]
-    controller.call("PUT", "/v1/streams/T", CONFIG)
-    assert found(controller, "stream=t*") == [everything[0], everything[3]] and found(controller, "stream=T") == [
-        ("T", "created")
-    ]
-    assert found(controller, "search=TILL-7+sx1") == [("sx1", "refused")]
-    assert found(controller, "search=till_7") == found(controller, "search=100%25") == []
-    wrong = ("topic=weather", "before=5", "before=1.2.a/b", "stream=a/b", "since=-1", "limit=0", f"search={'a+' * 9}")
-    for query in wrong:
-        assert controller.call("GET", f"/v1/journal?{query}", expect=422)["code"] == "invalid_parameter"
-
-
-def test_a_long_search_of_all_journals_comes_in_pages_and_names_no_foreign_stream(controller: Any) -> None:
-    """Pages end between two moments: what is not allowed or does not fit is not named by the place either."""
-    for name in ("rare", "common"):
-        controller.call("PUT", f"/v1/streams/{name}", CONFIG)
-    entries = [
-        {"stream": "rare" if n % 15_000 == 7 else "common", "topic": "state", "slot": n, "seq": n + 10, "at": n // 3,
-         "kind": "changed", "by": None, "details": json.dumps({"n": n})}
-        for n in range(2 * JOURNAL_SEARCH_ROWS + 5)
-    ]  # fmt: skip
-    store = controller.app.state.controller.store
-
-    def fill(connection: Any) -> None:
-        with connection.begin():
-            connection.execute(schema.journal.insert(), entries)
-
-    controller.portal.call(store.write, fill)
-    pages, before = [], ""
-    while before is not None:
-        page = controller.call("GET", f"/v1/journal?limit=1000&search=changed&stream=rare&before={before}")
-        pages.append([each["details"]["n"] for each in page["entries"]])
-        before = page["next"]
-        assert before is None or "common" not in before
-    assert [n for page in pages for n in page] == [30_007, 15_007, 7]
-    assert len(pages) >= 3  # more on a slow machine, where time ends some
 
 
 def test_a_group_has_a_journal_as_well(start: Any) -> None:

@@ -81,12 +81,12 @@ def test_a_reader_sees_permitted_streams_alone_and_no_buttons(guarded: Guarded) 
     assert [each.status_code for each in found.values()] == [200, 200, 403, 403, 403, 403]
     for path in PATHS[2:]:
         assert read(found[path].text).one("h1").text == "Not for this token"
-    for path in ("/", "/streams/orders", "/journal", "/streams/orders/writers/w1"):
+    for path in ("/", "/streams/orders", "/streams/orders/writers/w1"):
         page = guarded.page(path, cookies=guarded.keys.cookie("ben"))
         assert acts(page) == [], path
         assert "secret" not in page.text and "hidden" not in page.text, path
     links = [each.text for each in read(found["/"].text).one("nav").all("a")]
-    assert links == ["Strandline", "Journal"]
+    assert links == ["Strandline"]
     assert guarded.get("/controllers", cookies=guarded.keys.cookie("ben")).status_code == 403
     assert all(guarded.keys.tokens["ben"] not in each.text for each in found.values())
 
@@ -257,7 +257,7 @@ def test_names_are_text_wherever_they_stand(tmp_path: Path, path: str) -> None:
             assert each["href"].startswith(("/", "?")), each
 
 
-@pytest.mark.parametrize("path", ["/", "/streams/s", "/journal"])
+@pytest.mark.parametrize("path", ["/", "/streams/s"])
 def test_what_an_address_says_is_text_too(served: Served, path: str) -> None:
     served.stream("s")
     served.note("w", NOON, {"0": 1})

@@ -31,7 +31,6 @@ WANTED = {
     f"DELETE {STREAM}/writers/{{writer}}": ("writer", "stream"),
     f"GET {STREAM}": ("reader", "stream"),
     f"GET {STREAM}/journal": ("reader", "stream"),
-    "GET /v1/journal": ("reader", "any"),
     f"GET {STREAM}/writers": ("reader", "stream"),
     f"GET {STREAM}/marks": ("reader", "stream"),
     f"POST {STREAM}/marks": ("reader", "stream"),

@@ -28,7 +28,7 @@ async def register(
     by: CallerName,
 ) -> Registration:
     registered = await controller.streams.register(stream, writer, body.keys, by, body.registration)
-    log_event("writer_registered", stream=stream, writer=writer, epoch=registered.epoch)
+    log_event("writer_registered", stream=stream, writer=writer, epoch=registered.epoch, by=by)
     return registration(registered)
 
 
