@@ -22,7 +22,6 @@ from controller.limits import DEFAULT_LIMITS, Limits
 from controller.mark_retention import Retention
 from controller.operator_log import log_event
 from controller.operators.denied_calls import DeniedCalls
-from controller.operators.journal_reads import JournalReads
 from controller.operators.metrics import Counts, Metrics
 from controller.operators.status_reader import StatusReader
 from controller.settings import START_DEADLINE_S
@@ -85,7 +84,6 @@ class Controller:
     indexing: TimeIndexes
     groups: Groups
     retention: Retention
-    journals: JournalReads
     status: StatusReader
     measures: Metrics
     # What it knows of itself
@@ -305,7 +303,6 @@ async def start_controller(
         indexing=indexing,
         groups=groups,
         retention=Retention(streams, reading, groups, store, clock),
-        journals=JournalReads(streams, groups, store),
         status=status,
         measures=Metrics(streams, groups, status, commits, health),
         counts=Counts(),

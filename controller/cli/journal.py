@@ -12,16 +12,15 @@ import click
 from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
 from controller.cli.options import after_option, group_option, limit_option, name_of, one_of, option
 from controller.cli.screen import GAP, Output, cell, listing, prints
-from controller.operators.journal_text import folded, story
+from controller.operators.journal_text import Folded, folded, story
 from controller.operators.wording import Times
-from strandline.client.calls import describe, journal
+from strandline.client.calls import Call, describe, journal
 from strandline.client.group_calls import describe_group, group_journal
 from strandline.limits import PAGE_ENTRIES
-from strandline.wire.journal import TOPICS, JournalEntry
+from strandline.wire.journal import TOPICS, JournalEntry, JournalPage
 from strandline.wire.shapes import convert
 
 Entries: TypeAlias = list[dict[str, Any]]
-Page: TypeAlias = dict[str, Any]
 
 
 @click.command
@@ -48,29 +47,7 @@ def command(
     The journal has refusals, changes of state, who held time back, and what administrators did.
     """
     one_of(stream, group)
-    page, new = _of_one(client, stream, group, topic, after, limit, follow)
-    if not follow:
-        none = "there is no such entry" if topic or after is not None else "nothing was recorded yet"
-        output.show(page, lambda: _lines(page, none, output.times))
-        return
-    entries = page["entries"]
-    while True:
-        for each in entries:
-            output.show_line(each, partial(_line, each, output.times))
-        time.sleep(REFRESH_MS / 1000)
-        entries = client.until_answered(new)
-
-
-def _of_one(
-    client: ControllerClient,
-    stream: str | None,
-    group: str | None,
-    topic: str | None,
-    after: int | None,
-    limit: int,
-    follow: bool,
-) -> tuple[Page, Callable[[], Entries]]:
-    """The newest entries of a stream or a group, or those after a seq; and what gives those that are new since."""
+    pages = partial(group_journal, group) if group is not None else partial(journal, stream or "")
 
     def whose() -> object:
         """What an earlier stream or group of the name did not have."""
@@ -79,56 +56,62 @@ def _of_one(
         return client.run(describe(stream or "")).identity
 
     present = whose() if follow else None
-    found, omitted = _entries(client, stream, group, after or 0)
+    found, omitted = _entries(client, pages, after or 0)
     wanted = [each for each in found if topic in (None, each["topic"])]
     shown = wanted[-limit:] if after is None else wanted[:limit]
+    if not follow:
+        none = "there is no such entry" if topic or after is not None else "nothing was recorded yet"
+        page = {"entries": shown, "next": None, "omitted": omitted}
+        output.show(page, lambda: _lines(shown, omitted, none, output.times))
+        return
     is_all = after is None or len(wanted) <= limit
     seen = (found if is_all else shown)[-1]["seq"] if found else after or 0
 
     def new() -> Entries:
         nonlocal seen, present
-        found, _ = _entries(client, stream, group, seen)
+        found, _ = _entries(client, pages, seen)
         while (now := whose()) != present:  # it was created again, and its journal begins anew
             seen, present = 0, now
-            found, _ = _entries(client, stream, group, seen)
+            found, _ = _entries(client, pages, seen)
         seen = found[-1]["seq"] if found else seen
         return [each for each in found if topic in (None, each["topic"])]
 
-    return {"entries": shown, "next": None, "omitted": omitted}, new
+    while True:
+        for each in shown:
+            output.show_line(each, partial(_line, each, output.times))
+        time.sleep(REFRESH_MS / 1000)
+        shown = client.until_answered(new)
 
 
-def _lines(page: Page, none: str, times: Times) -> list[str]:
+def _lines(entries: Entries, omitted: dict[str, int], none: str, times: Times) -> list[str]:
     """The table, with refusals of one kind as one, where the newest of them is."""
-    rows = []
-    for each in folded(convert(each, JournalEntry) for each in reversed(page["entries"]))[::-1]:
-        often = f": {each.times:,} times since {times.show(each.first_at)}" if each.times > 1 else ""
-        rows.append(_row(each.entry, often, times))
-    omitted = ", ".join(f"{count} {name}" for name, count in sorted(page["omitted"].items()))
+    folds = folded(convert(each, JournalEntry) for each in reversed(entries))[::-1]
+    too_fast = ", ".join(f"{count} {name}" for name, count in sorted(omitted.items()))
     return [
-        *listing(("seq", "at", "topic", "by", "what"), rows, none=none),
-        *(["", f"too fast to be listed, at this controller: {omitted}"] if omitted else []),
+        *listing(("seq", "at", "topic", "by", "what"), [_row(each, times) for each in folds], none=none),
+        *(["", f"too fast to be listed, at this controller: {too_fast}"] if omitted else []),
     ]
 
 
 def _line(entry: dict[str, Any], times: Times) -> str:
-    return GAP.join(map(cell, _row(convert(entry, JournalEntry), "", times)))
+    (fold,) = folded([convert(entry, JournalEntry)])
+    return GAP.join(map(cell, _row(fold, times)))
 
 
-def _row(entry: JournalEntry, often: str, times: Times) -> tuple[object, ...]:
-    told = f"{story(entry.kind, entry.details, times)}{often}"
-    return entry.seq, times.show(entry.at), entry.topic, entry.by, told
+def _row(fold: Folded, times: Times) -> tuple[object, ...]:
+    entry = fold.entry
+    return entry.seq, times.show(entry.at), entry.topic, entry.by, story(fold, times, times.show)
 
 
 def _entries(
-    client: ControllerClient, stream: str | None, group: str | None, after: int
+    client: ControllerClient, pages: Callable[..., Call[JournalPage]], after: int
 ) -> tuple[Entries, dict[str, int]]:
     """All entries after a seq, of which there are never very many, and what came too fast to be recorded."""
     found: Entries = []
     on: int | None = after
     omitted: dict[str, int] = {}
     while on is not None:
-        whose = journal(stream or "", after=on, limit=PAGE_ENTRIES) if group is None else None
-        page = client.ask(whose or group_journal(group or "", after=on, limit=PAGE_ENTRIES))
+        page = client.ask(pages(after=on, limit=PAGE_ENTRIES))
         found += page.json["entries"]
         omitted, on = dict(page.value.omitted), page.value.next
     return found, omitted

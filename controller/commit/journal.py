@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from controller.operator_log import RateLimit, log_event, request_id
-from controller.storage.journal import JournalTable, StoredEntry
+from controller.storage.journal import JournalTable
 from controller.storage.save import Commit
-from strandline.errors import Refused, StrandlineError
+from strandline.errors import Refused
+from strandline.wire.journal import JournalEntry
 from strandline.wire.problems import to_problem
 
 JOURNAL_REFILL_MS: Final = 1_000  # between two entries of a topic that come after a burst; those left out are counted
@@ -38,7 +41,7 @@ REGISTRATIONS = "registration"
 
 
 # An entry, and the id of the request that caused it.
-WrittenEntry: TypeAlias = tuple[StoredEntry, str | None]
+WrittenEntry: TypeAlias = tuple[JournalEntry, str | None]
 LOGGED_STATES: Final = ("timed_out", "behind")  # the other states follow from calls, which are logged themselves
 
 
@@ -55,10 +58,11 @@ class Journal:
     """The entries of one stream or group that are not written yet. `written` is the seq of the newest one in the
     store."""
 
-    __slots__ = ("_paces", "_table", "_unwritten", "written")
+    __slots__ = ("_paces", "_unwritten", "name", "table", "written")
 
-    def __init__(self, table: JournalTable, written: int = 0) -> None:
-        self._table = table
+    def __init__(self, table: JournalTable, name: str, written: int = 0) -> None:
+        self.table = table
+        self.name = name
         self.written = written
         self._paces: dict[str, RateLimit] = {}
         self._unwritten: list[WrittenEntry] = []  # their seqs count from 1
@@ -77,14 +81,16 @@ class Journal:
         """Adds an administrator's action."""
         self.tell(ACTIONS, act.kind, now, dict(act.details), by=act.by)
 
-    def refuse(self, error: StrandlineError, now: int, *, by: str | None = None, **more: Any) -> bool:
-        """Adds a refused call; False if there were too many. `by` is the name of the caller's token."""
+    def refuse(self, error: Refused, now: int, *, by: str | None, **more: Any) -> bool:
+        """Adds and logs a refused call; False if there were too many: the metrics count all. `by` is the name of the
+        caller's token."""
         omitted = self._allow(error.code, now, JOURNAL_REFUSALS_BURST_ENTRIES, JOURNAL_REFUSALS_REFILL_MS)
         if omitted is None:
             return False
-        problem = to_problem(error)
-        details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
-        self._add(REFUSALS, "refused", now, {**more, **details}, by, omitted)
+        problem = {name: value for name, value in to_problem(error).items() if name not in ("type", "title", "status")}
+        details = {**more, **problem}
+        self._add(REFUSALS, "refused", now, details, by, omitted)
+        log_event("refused", logging.WARNING, **{self.table.owner: self.name, **details, "by": by})
         return True
 
     def tell(self, topic: str, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
@@ -102,61 +108,50 @@ class Journal:
     def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
         if omitted:
             details = {**details, "omitted": omitted}
-        seq = len(self._unwritten) + 1
-        self._unwritten.append((StoredEntry(seq, at, topic, kind, by, details), request_id()))
+        entry = JournalEntry(seq=len(self._unwritten) + 1, at=at, topic=topic, kind=kind, by=by, details=details)
+        self._unwritten.append((entry, request_id()))
 
     def __bool__(self) -> bool:
         """Whether there are entries that are not written yet."""
         return bool(self._unwritten)
 
-    def write(self, name: str, commit: Commit) -> list[WrittenEntry]:
+    def write(self, commit: Commit) -> list[WrittenEntry]:
         """Adds the entries to a commit; returns them, to be logged once they are durable."""
         if not self._unwritten:
             return []
         written = [(replace(entry, seq=self.written + entry.seq), cause) for entry, cause in self._unwritten]
         self._unwritten, self.written = [], self.last_seq
         for entry, _ in written:
-            commit.add_row(self._table.table, self._table.values(name, entry))
+            commit.add_row(self.table.table, self.table.values(self.name, entry))
         for topic in {entry.topic for entry, _ in written}:
-            commit.shorten(self._table, name, topic)
+            commit.shorten(self.table, self.name, topic)
         return written
+
+    def log(self, written: list[WrittenEntry]) -> None:
+        """Logs entries that are durable."""
+        for entry, caused_by in written:
+            level, event = logging.INFO, f"{self.table.owner}_{entry.kind}"
+            match entry.topic:
+                case "refusal" | "registration":
+                    continue  # logged when it happened, whether or not the entry became durable
+                case "holding" | "pause":
+                    continue  # a holder is logged as `time_held`, whether or not anybody notes
+                case "state" if self.table.owner == "stream":
+                    before, after = entry.details["before"], entry.details["after"]
+                    if before not in LOGGED_STATES and after not in LOGGED_STATES:
+                        continue
+                    level, event = (logging.WARNING if after in LOGGED_STATES else logging.INFO), f"writer_{after}"
+                case "held":
+                    event = "time_released"
+                case "incomplete":
+                    level, event = logging.WARNING, f"marks_{entry.kind}"
+                case "ahead":
+                    level, event = (logging.WARNING if entry.kind == "ahead" else logging.INFO), f"writer_{entry.kind}"
+            log_event(
+                event, level, **{self.table.owner: self.name, **entry.details, "by": entry.by, "request_id": caused_by}
+            )
 
 
 def few(offsets: Mapping[str, int]) -> dict[str, int]:
     """The first of these offsets by name, as many as an entry has room for."""
     return dict(islice(sorted(offsets.items()), JOURNAL_NAMES))
-
-
-def record_refused(
-    what: str, name: str, journal: Journal, error: Refused, now: int, *, by: str | None, **more: Any
-) -> bool:
-    """Journals and logs a refused call of a stream or group; False if there were too many. The metrics count all."""
-    if not journal.refuse(error, now, by=by, **more):
-        return False
-    problem = to_problem(error)
-    details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
-    log_event("refused", logging.WARNING, **{what: name, **more, **details, "by": by})
-    return True
-
-
-def log_entries(what: str, name: str, written: list[WrittenEntry]) -> None:
-    """Logs entries that are durable; `what` is "stream" or "group"."""
-    for entry, caused_by in written:
-        level, event = logging.INFO, f"{what}_{entry.kind}"
-        match entry.topic:
-            case "refusal" | "registration":
-                continue  # logged when it happened, whether or not the entry became durable
-            case "holding" | "pause":
-                continue  # a holder is logged as `time_held`, whether or not anybody notes
-            case "state" if what == "stream":
-                before, after = entry.details["before"], entry.details["after"]
-                if before not in LOGGED_STATES and after not in LOGGED_STATES:
-                    continue
-                level, event = (logging.WARNING if after in LOGGED_STATES else logging.INFO), f"writer_{after}"
-            case "held":
-                event = "time_released"
-            case "incomplete":
-                level, event = logging.WARNING, f"marks_{entry.kind}"
-            case "ahead":
-                level, event = (logging.WARNING if entry.kind == "ahead" else logging.INFO), f"writer_{entry.kind}"
-        log_event(event, level, **{what: name, **entry.details, "by": entry.by, "request_id": caused_by})

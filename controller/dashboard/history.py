@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from controller.dashboard.charts import MadeMark, round_step
@@ -17,8 +18,9 @@ from controller.dashboard.limits import (
 )
 from controller.lifecycle import Controller
 from controller.operators.memo import Memo
-from controller.storage.journal import StoredEntry
+from controller.storage.journal import JournalTable, journal_entries
 from controller.storage.tokens import StoredToken
+from strandline.wire.journal import JournalEntry
 
 
 class Marks(NamedTuple):
@@ -57,18 +59,19 @@ class History:
         return Marks([(moment, time) for moment, time in zip(at, times, strict=True) if time is not None], True, since)
 
     async def journal(
-        self, last: Hashable, name: str, limit: int, *, topics: Sequence[str] = (), writer: str | None = None
-    ) -> Sequence[StoredEntry]:
-        """The newest entries of a stream, oldest first. `last` says which is the newest one: a later one is read at
-        once."""
-        newest = self._controller.journals.newest_of_stream
-        of = ("stream", name, limit, tuple(topics), writer, last)
-        return await self._shared(of, lambda: newest(name, limit, topics=topics, writer=writer))
-
-    async def journal_of_group(self, last: Hashable, name: str, limit: int) -> Sequence[StoredEntry]:
-        """The same of a reader group."""
-        newest = self._controller.journals.newest_of_group
-        return await self._shared(("group", name, limit, last), lambda: newest(name, limit))
+        self,
+        of: JournalTable,
+        name: str,
+        limit: int,
+        last: Hashable,
+        *,
+        topics: Sequence[str] = (),
+        writer: str | None = None,
+    ) -> Sequence[JournalEntry]:
+        """The newest entries of a stream or group, oldest first. `last` says which is the newest one: a later one is
+        read at once."""
+        read = partial(self._controller.store.read, journal_entries, of, name, limit, topics=topics, writer=writer)
+        return await self._shared((of, name, limit, topics, writer, last), read)
 
     async def tokens(self) -> Sequence[StoredToken]:
         tokens = self._controller.tokens

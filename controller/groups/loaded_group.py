@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from controller.commit.item import Item
-from controller.commit.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, WrittenEntry, log_entries
+from controller.commit.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, WrittenEntry
 from controller.groups.membership import Membership, Positions, Reader, StreamStart, Touched
 from controller.storage import schema
 from controller.storage.groups import Held, StoredGroup, group_values
@@ -47,7 +47,7 @@ class LoadedGroup(Item):
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at
         self.heard_at = created_at if heard_at is None else heard_at  # when any reader was last heard
-        self.journal = Journal(JOURNAL_OF_GROUP, self.head.journaled)
+        self.journal = Journal(JOURNAL_OF_GROUP, membership.name, self.head.journaled)
         self._owned: dict[str, set[SegmentRef]] = {}  # by reader, the segments that it owns according to the journal
 
     @classmethod
@@ -159,7 +159,7 @@ class LoadedGroup(Item):
             )
             put = commit.add_row if is_new else commit.put_row
             put(schema.reader_group, row)
-        written = self.journal.write(members.name, commit)
+        written = self.journal.write(commit)
         for name in sorted(touched.readers):
             reader = members.readers.get(name)
             key = {"group": members.name, "name": name}
@@ -194,7 +194,7 @@ class LoadedGroup(Item):
 
     def _publish(self, head: Head, written: list[WrittenEntry]) -> None:
         self.head = head
-        log_entries("group", self.membership.name, written)  # windows are computed when they are requested
+        self.journal.log(written)  # windows are computed when they are requested
 
 
 def _membership_of(stored: StoredGroup) -> Membership:

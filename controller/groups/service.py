@@ -15,7 +15,7 @@ from msgspec import structs
 from controller.clock import Clock
 from controller.commit.cache import Cache
 from controller.commit.freshness import NEVER_FRESH_S, Freshness
-from controller.commit.journal import AdminAction, record_refused
+from controller.commit.journal import AdminAction
 from controller.commit.loop import CommitLoop, Locked
 from controller.commit.store import Store, after_commit
 from controller.groups.loaded_group import LoadedGroup
@@ -137,7 +137,7 @@ class Groups:
                 differs = _differences(found.membership.settings, settings)
                 if differs:
                     exists = GroupExists(group=name, differs=differs)
-                    if record_refused("group", name, found.journal, exists, locked.now, by=by, call="created"):
+                    if found.journal.refuse(exists, locked.now, by=by, call="created"):
                         locked.change(found)
                     raise exists
                 return found, False
@@ -362,7 +362,7 @@ class Groups:
                 repeated = call(members, graphs, moment)
             except Refused as error:
                 by = None if act is None else act.by
-                refused = record_refused("group", group, loaded.journal, error, now, by=by, reader=reader)
+                refused = loaded.journal.refuse(error, now, by=by, reader=reader)
                 if loaded.record_silent(now) or refused:
                     locked.change(loaded)
                 raise

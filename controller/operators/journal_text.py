@@ -2,62 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from controller.operators.wording import Times, span
+from strandline.wire.journal import JournalEntry
 
 
-class Entry(Protocol):
-    """An entry of a journal, as it is stored or as it goes over HTTP."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def at(self) -> int: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def by(self) -> str | None: ...
-    @property
-    def details(self) -> Mapping[str, Any]: ...
-
-
-AnyEntry = TypeVar("AnyEntry", bound=Entry)
-
-
-class Folded(NamedTuple, Generic[AnyEntry]):
+class Folded(NamedTuple):
     """An entry, or refusals of one kind as one: the newest of them, how many they are, and when the first one was."""
 
-    entry: AnyEntry
+    entry: JournalEntry
     times: int
     first_at: int
 
 
-def folded(entries: Iterable[AnyEntry]) -> list[Folded[AnyEntry]]:
+def folded(entries: Iterable[JournalEntry]) -> list[Folded]:
     """Entries, newest first, with refusals of one kind as one: those with the same code, of the same writer or reader,
     by the same caller."""
-    found: dict[Hashable, Folded[AnyEntry]] = {}
+    found: dict[Hashable, Folded] = {}
     for each in entries:
         what = tuple(str(each.details.get(name)) for name in ("code", "writer", "reader", "call", "name"))
         kind: Hashable = (each.kind, each.by, *what) if each.topic == "refusal" else each.seq
-        newest = found.get(kind)
-        found[kind] = (
-            Folded(each, 1, each.at) if newest is None else newest._replace(times=newest.times + 1, first_at=each.at)
-        )
+        newest = found.get(kind, Folded(each, 0, each.at))
+        found[kind] = newest._replace(times=newest.times + 1, first_at=each.at)
     return list(found.values())
 
 
-def story(kind: str, details: Mapping[str, Any], times: Times, *, by: str | None = None) -> str:
-    """An entry as a sentence, from its kind and details. An unknown kind is shown as it is."""
+def story(fold: Folded, times: Times, when: Callable[[int], str], *, by: str | None = None) -> str:
+    """An entry as a sentence, and how often it came; `when` shows since when. An unknown kind is shown as it is."""
+    kind, details = fold.entry.kind, fold.entry.details
     sentence = _sentence(kind, details, times, by)
-    if "omitted" not in details:
-        return sentence
-    # Those of a code are counted together, whoever was refused: the status of the stream has the number of all.
-    more = "others" if kind == "refused" else f"{details['omitted']} more"
-    return f"{sentence} ({more} were too many to be listed)"
+    if "omitted" in details:
+        # Those of a code are counted together, whoever was refused: the status of the stream has the number of all.
+        more = "others" if kind == "refused" else f"{details['omitted']} more"
+        sentence += f" ({more} were too many to be listed)"
+    return sentence + (f": {fold.times:,} times since {when(fold.first_at)}" if fold.times > 1 else "")
 
 
 def _sentence(kind: str, details: Mapping[str, Any], times: Times, by: str | None) -> str:

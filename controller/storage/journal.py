@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 from sqlalchemy import Connection, Table, bindparam, delete, select
 
 from controller.storage import schema
 from controller.storage.rows import AnyRow, Values, to_json
 from controller.storage.unreadable import corrupt
+from strandline.wire.journal import JournalEntry
 
 JOURNAL_ENTRIES: Final = 500  # of each topic; with a further one the oldest goes
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
-    """A journal entry. `by` is the name of the caller's token; None without tokens, or if no caller caused it."""
-
-    seq: int
-    at: int
-    topic: str
-    kind: str
-    by: str | None
-    details: dict[str, Any]
 
 
 class JournalTable:
@@ -50,16 +39,8 @@ class JournalTable:
         self.newest = select(table).where(whose).order_by(column.seq.desc()).limit(bindparam("entries"))
         self.page = select(table).where(whose, after).order_by(column.seq).limit(bindparam("entries"))
 
-    def values(self, name: str, entry: StoredEntry) -> Values:
-        return {
-            self.owner: name,
-            "seq": entry.seq,
-            "topic": entry.topic,
-            "at": entry.at,
-            "kind": entry.kind,
-            "by": entry.by,
-            "details": to_json(entry.details),
-        }
+    def values(self, name: str, entry: JournalEntry) -> Values:
+        return {self.owner: name, **asdict(entry), "details": to_json(entry.details)}
 
 
 JOURNAL_OF_STREAM: Final = JournalTable(schema.journal, "stream")
@@ -67,38 +48,29 @@ JOURNAL_OF_GROUP: Final = JournalTable(schema.group_journal, "group")
 
 
 def journal_entries(
-    connection: Connection, journal: JournalTable, name: str, after: int, limit: int
-) -> Sequence[StoredEntry]:
-    """The entries that follow a seq, oldest first."""
-    with connection.begin():
-        rows = connection.execute(journal.page, {"owner": name, "after": after, "entries": limit}).all()
-    return [_entry(row) for row in rows]
-
-
-def newest_entries(
     connection: Connection,
     journal: JournalTable,
     name: str,
     limit: int,
     *,
+    after: int | None = None,
     topics: Sequence[str] = (),
     writer: str | None = None,
-) -> Sequence[StoredEntry]:
-    """The newest entries, oldest first. `topics` and `writer` narrow the selection."""
-    query = journal.newest
-    given: dict[str, Any] = {"owner": name, "entries": limit}
+) -> list[JournalEntry]:
+    """The newest entries, or those that follow a seq, oldest first: of some topics or all, about one writer or all."""
+    query, given = (journal.newest, {}) if after is None else (journal.page, {"after": after})
     if topics:
         query = query.where(journal.table.c.topic.in_(topics))
     if writer is not None:
         # A superset: `excluded` is a list, and any text may hold the name in quotes. `_is_about` checks each entry.
         query = query.where(journal.table.c.details.contains(to_json(writer), autoescape=True))
     with connection.begin():
-        rows = connection.execute(query, given).all()
-    entries = [_entry(row) for row in reversed(rows)]
+        rows = connection.execute(query, {"owner": name, "entries": limit, **given}).all()
+    entries = [_entry(journal, row) for row in (rows if after is not None else reversed(rows))]
     return [each for each in entries if writer is None or _is_about(each, writer)]
 
 
-def _is_about(entry: StoredEntry, writer: str) -> bool:
+def _is_about(entry: JournalEntry, writer: str) -> bool:
     details = entry.details
     return writer in (details.get("writer"), details.get("name")) or writer in details.get("excluded", ())
 
@@ -106,10 +78,9 @@ def _is_about(entry: StoredEntry, writer: str) -> bool:
 _details: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def _entry(row: AnyRow) -> StoredEntry:
+def _entry(journal: JournalTable, row: AnyRow) -> JournalEntry:
     try:
         details = _details.decode(row.details)
     except ValueError as error:
-        table = schema.journal if "stream" in row._mapping else schema.group_journal
-        raise corrupt(table, dict(row._mapping), f"it cannot be read: {error}") from error
-    return StoredEntry(seq=row.seq, at=row.at, topic=row.topic, kind=row.kind, by=row.by, details=details)
+        raise corrupt(journal.table, dict(row._mapping), f"it cannot be read: {error}") from error
+    return JournalEntry(seq=row.seq, at=row.at, topic=row.topic, kind=row.kind, by=row.by, details=details)

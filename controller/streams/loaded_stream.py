@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from controller.commit.item import Item
-from controller.commit.journal import AdminAction, Journal, WrittenEntry, log_entries
+from controller.commit.journal import AdminAction, Journal, WrittenEntry
 from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.heads import NEVER, Head, new_head
@@ -77,7 +77,7 @@ class LoadedStream(Item):
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
         self.counts = counts if counts is not None else StreamCounts()
         self.tally = Tally()
-        self.journal = Journal(JOURNAL_OF_STREAM, self.head.journaled)
+        self.journal = Journal(JOURNAL_OF_STREAM, stream.name, self.head.journaled)
         self.sealed = stream.sealed  # as the store has it: `stream` is sealed before its last marks are durable
         self.deadline: int | None = None  # see `find_deadline`
         self.wake: int | None = None  # when it is looked at for that
@@ -242,7 +242,7 @@ class LoadedStream(Item):
         self._settling = False
         if everything:
             self._settled = version
-        written = self.journal.write(self.name, commit)
+        written = self.journal.write(commit)
         pruned = {key: seq for key, seq in self._pruned.items() if seq > self.oldest_seqs[key]}
         if self._pruned:
             self._pruned = {}
@@ -342,7 +342,7 @@ class LoadedStream(Item):
         """Publishes marks that are durable now, and wakes the readers that wait for them."""
         self.head = head
         if written:
-            log_entries("stream", self.name, written)
+            self.journal.log(written)
         self._take_standing(standing)
         self.counts.totals += counted
         for segment in changes.dropped:

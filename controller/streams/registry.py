@@ -13,7 +13,7 @@ from typing import Any, Final
 from controller.clock import Clock
 from controller.commit.cache import Cache
 from controller.commit.freshness import NEVER_FRESH_S, Freshness
-from controller.commit.journal import REGISTRATIONS, AdminAction, record_refused
+from controller.commit.journal import REGISTRATIONS, AdminAction
 from controller.commit.loop import CommitLoop, Locked, Result
 from controller.commit.store import Store
 from controller.limits import DEFAULT_LIMITS
@@ -403,7 +403,7 @@ def refuse(loaded: LoadedStream, error: Refused, now: int, by: str | None, **mor
     be written now."""
     loaded.tally.refusals[error.code] += 1
     is_new = isinstance(error, TimeTooFarAhead) and "writer" in more and loaded.refuse_ahead(more["writer"], error)
-    return is_new | record_refused("stream", loaded.name, loaded.journal, error, now, by=by, **more)
+    return is_new | loaded.journal.refuse(error, now, by=by, **more)
 
 
 def _advance(loaded: LoadedStream, locked: Locked) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from controller.clock import Clock
 from controller.operators.memo import MEMO_MS, Memo
-from controller.storage.journal import StoredEntry
+from controller.storage.journal import JOURNAL_OF_STREAM, journal_entries
 from controller.streams.cadence import NEW_STILL_MS
+from strandline.wire.journal import JournalEntry
 from tests.operations.scraping import scrape
 from tests.served import NOON, InProcess, ManualClock
 
@@ -228,9 +229,10 @@ def test_how_long_a_key_is_held_goes_on_while_others_note_in_another_key(control
 
 
 def test_the_journal_is_found_by_topic_and_by_writer(controller: InProcess) -> None:
-    def entries(**wanted: Any) -> list[StoredEntry]:
-        newest = controller.app.state.controller.journals.newest_of_stream
-        return list(controller.portal.call(lambda: newest("s", 50, **wanted)))
+    def entries(**wanted: Any) -> list[JournalEntry]:
+        read = partial(controller.app.state.controller.store.read, journal_entries, JOURNAL_OF_STREAM, "s", 50)
+        found: list[JournalEntry] = controller.portal.call(partial(read, **wanted))
+        return found
 
     create(controller, "s")
     for writer in ("w_1", "wx1", "w_1"):

@@ -24,6 +24,7 @@ from controller.dashboard.words import (
 )
 from controller.operators.group_members import ReaderStatus
 from controller.operators.wording import NOTHING, Times, moment, named, span, yes
+from controller.storage.journal import JOURNAL_OF_GROUP
 from strandline.core.order import SegmentRef
 from strandline.core.time_units import is_epoch
 from strandline.errors import Refused
@@ -56,7 +57,7 @@ class _WindowOf(NamedTuple):
 async def group_page(view: View, name: str) -> Page:
     view.who.check(*(await view.controller.groups.get(name)).membership.settings.streams)
     details = await view.controller.status.of_group(name)
-    entries = await view.history.journal_of_group(details.last_entry, name, GROUP_JOURNAL_READ)
+    entries = await view.history.journal(JOURNAL_OF_GROUP, name, GROUP_JOURNAL_READ, details.last_entry)
     changes = [each for each in entries if each.kind in _BACKLOG]
     members = details.members
     places = sorted(members.offsets.keys() | members.owners.keys())

@@ -33,6 +33,7 @@ from controller.dashboard.words import (
 from controller.operators.condition_text import ahead_text
 from controller.operators.stream_status import StreamDetails, WriterStatus
 from controller.operators.wording import NOTHING, Times, behind, holding, moment, offsets, span
+from controller.storage.journal import JOURNAL_OF_STREAM
 from strandline.core.rest import CALLING
 from strandline.core.segment import Segment
 from strandline.core.time_units import is_epoch
@@ -50,9 +51,9 @@ async def stream_page(view: View, name: str) -> Page:
     groups = found.groups
     word = view.address.get("range")
     word = word if word in RANGES else RANGE
-    history, last = view.history, details.last_entry
-    entries = await history.journal(last, name, JOURNAL_READ)
-    incomplete = await history.journal(last, name, 2 * INCOMPLETE_SHOWN, topics=(INCOMPLETE,))
+    journal, last = partial(view.history.journal, JOURNAL_OF_STREAM, name), details.last_entry
+    entries = await journal(JOURNAL_READ, last)
+    incomplete = await journal(2 * INCOMPLETE_SHOWN, last, topics=(INCOMPLETE,))
     writers = details.writers.get(key.key, ())
     grafana: str | None = view.app.state.grafana_url
     shows = {

@@ -13,6 +13,7 @@ from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import far_ahead, key_label, silence, stream_link, writer_word
 from controller.operators.wording import NOTHING, Times, lag, moment, offsets, span
 from controller.operators.writer_status import WriterDetails, WriterKey, WriterNote
+from controller.storage.journal import JOURNAL_OF_STREAM
 from strandline.wire.status import KeyStatus
 
 
@@ -21,7 +22,7 @@ async def writer_page(view: View, stream: str, name: str) -> Page:
     details = await view.controller.status.of_writer(stream, name)
     found = await view.status.of_streams((stream,))
     by_key = {key.key: key for status in found.streams for key in status.keys.values()}
-    journal = partial(view.history.journal, details.last_entry, stream, JOURNAL_READ, writer=name)
+    journal = partial(view.history.journal, JOURNAL_OF_STREAM, stream, JOURNAL_READ, details.last_entry, writer=name)
     of_topics = {"refusals": (REFUSALS,), "registrations": (REGISTRATIONS,), "journal": ()}
     shows = {
         "stream": stream,
