@@ -52,25 +52,18 @@ class StoreCheck:
         load: Callable[[str], bool],
     ) -> None:
         """`load` returns whether it found what it is to load."""
-        before = ""
-        for name in self._all(names):
-            whose = {"stream" if kind == "streams" else "group": name}
-            with self._collecting(**whose), made_of_rows(**whose):
-                if not load(name) and name in names(self._connection, before, 1):  # else it was deleted meanwhile
-                    raise StoreCorrupt(table="head", reason=MISSING, **whose)
-            before = name
-            self.checked[kind] += 1
-
-    def _all(self, names: Callable[[StoreConnection, str, int], Iterable[str]]) -> Iterator[str]:
-        after = ""
-        while True:
-            some: list[str] = []
+        before, some = "", [""]
+        while some:
+            some = []
             with self._collecting():
-                some = list(names(self._connection, after, AT_ONCE))
-            if not some:
-                return
-            yield from some
-            after = some[-1]
+                some = list(names(self._connection, before, AT_ONCE))
+            for name in some:
+                whose = {"stream" if kind == "streams" else "group": name}
+                with self._collecting(**whose), made_of_rows(**whose):
+                    if not load(name) and name in names(self._connection, before, 1):  # else it was deleted meanwhile
+                        raise StoreCorrupt(table="head", reason=MISSING, **whose)
+                before = name
+                self.checked[kind] += 1
 
     def _load_stream(self, name: str) -> bool:
         stored = read_stream(self._connection, lambda: None, name, Unserved())

@@ -46,14 +46,7 @@ def test_a_sound_store_shows_no_fault(filled: Filled, store_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("table", "column"),
-    [
-        (schema.stream, "config"),
-        (schema.segment, "predecessors"),
-        (schema.mark, "cut"),
-        (schema.writer_state, "state"),
-        (schema.writer_change, "writers"),
-        (schema.reader_group, "settings"),
-    ],
+    [(schema.stream, "config"), (schema.mark, "cut"), (schema.reader_group, "settings")],
     ids=lambda each: getattr(each, "name", each),
 )
 def test_a_row_that_cannot_be_read_is_named(filled: Filled, store_url: str, table: Table, column: str) -> None:
