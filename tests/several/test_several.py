@@ -63,9 +63,14 @@ BROKEN: dict[str, tuple[object, str, Any, int]] = {  # and the first of the hist
 @pytest.mark.full
 @pytest.mark.parametrize(("owner", "name", "instead", "first"), BROKEN.values(), ids=BROKEN)
 def test_a_rule_left_out_is_found(
-    owner: object, name: str, instead: Any, first: int, monkeypatch: pytest.MonkeyPatch
+    owner: object,
+    name: str,
+    instead: Any,
+    first: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    logging.getLogger("strandline").setLevel(logging.CRITICAL)
+    caplog.set_level(logging.CRITICAL, "strandline")
     monkeypatch.setattr(owner, name, instead)
     with pytest.raises(Exception):  # noqa: B017  # whatever comes first
         for seed in range(first, first + 60):
