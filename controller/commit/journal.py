@@ -79,7 +79,7 @@ class Journal:
 
     def act(self, act: AdminAction, now: int) -> None:
         """Adds an administrator's action."""
-        self.tell(ACTIONS, act.kind, now, dict(act.details), by=act.by)
+        self.record(ACTIONS, act.kind, now, dict(act.details), by=act.by)
 
     def refuse(self, error: Refused, now: int, *, by: str | None, **more: Any) -> bool:
         """Adds and logs a refused call; False if there were too many: the metrics count all. `by` is the name of the
@@ -93,7 +93,7 @@ class Journal:
         log_event("refused", logging.WARNING, **{self.table.owner: self.name, **details, "by": by})
         return True
 
-    def tell(self, topic: str, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
+    def record(self, topic: str, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
         """Adds an entry; False if there were too many of its topic."""
         omitted = self._allow(topic, at, JOURNAL_BURST_ENTRIES, JOURNAL_REFILL_MS)
         if omitted is None:

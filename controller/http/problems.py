@@ -93,7 +93,7 @@ def log_denied(request: Request, error: Denied) -> None:
     controller: Controller = request.app.state.controller
     client = None if request.client is None else request.client.host
     method, path = request.scope.get("method", "GET"), request.url.path  # a websocket begins with a GET
-    controller.denials.tell(error, method=method, path=path, client=client, by=_name_of(request))
+    controller.denials.record(error, method=method, path=path, client=client, by=_name_of(request))
 
 
 def _name_of(request: Request) -> str | None:

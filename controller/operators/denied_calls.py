@@ -27,7 +27,7 @@ class DeniedCalls:
         self._clock = clock
         self._paces = defaultdict[str, RateLimit](partial(RateLimit, DENIALS_BURST_LINES, DENIALS_REFILL_MS))
 
-    def tell(self, error: Denied, *, method: str, path: str, client: str | None, by: str | None) -> None:
+    def record(self, error: Denied, *, method: str, path: str, client: str | None, by: str | None) -> None:
         """Logs a refused call; `by` is the name of its token, if known, and `client` its address."""
         omitted = self._paces[error.code].allow(self._clock.now())
         if omitted is not None:

@@ -55,7 +55,7 @@ def next_ahead(
         if is_still_ahead(each, stream, now):
             found[each.writer, each.key] = each
         elif not each.refused:
-            journal.tell(AHEAD, "ahead_ended", now, {"writer": each.writer, "key": each.key})
+            journal.record(AHEAD, "ahead_ended", now, {"writer": each.writer, "key": each.key})
     for each in refused:
         known = found.get((each.writer, each.key))
         if is_still_ahead(each, stream, now) and (known is None or known.refused):
@@ -71,7 +71,7 @@ def next_ahead(
                 found[whose] = replace(known, time=time, clock=now)
             elif known is None and _has_room(found, time):
                 found[whose] = AheadWriter(*whose, now, time, now, refused=False)
-                journal.tell(AHEAD, "ahead", now, {"writer": name, "key": key, "time": time, "clock": now})
+                journal.record(AHEAD, "ahead", now, {"writer": name, "key": key, "time": time, "clock": now})
     return tuple(found.values())[:AHEAD_KEPT]
 
 

@@ -42,7 +42,7 @@ def recorded(
         }
         if state.after is WriterState.BEHIND:
             details |= _how_late(state, stream)
-        journal.tell(STATES, "state", state.at, details)
+        journal.record(STATES, "state", state.at, details)
     if not (changes.marks or changes.writers or changes.stream or refused):
         return spans
     held, incomplete, cadences = dict(spans.held), dict(spans.incomplete), dict(spans.cadences)
@@ -130,13 +130,13 @@ class _Holds:
         if not span.is_journaled and self._is_too_long(key, span, now):
             self._held[key] = replace(span, is_journaled=True)
             details = {"writer": span.writer, "key": key, "state": span.state, "time": span.time}
-            self._journal.tell(HOLDING, "holding", now, {**details, "from": span.since})
+            self._journal.record(HOLDING, "holding", now, {**details, "from": span.since})
 
     def _release(self, key: str, now: int) -> None:
         span = self._held.pop(key)
         if span.is_journaled or self._is_too_long(key, span, now):
             details = {"writer": span.writer, "key": key, "state": span.state, "time": span.time}
-            self._journal.tell(HELD, "held", now, {**details, "from": span.since, "to": now})
+            self._journal.record(HELD, "held", now, {**details, "from": span.since, "to": now})
 
     def _is_too_long(self, key: str, span: Hold, now: int) -> bool:
         cadence = self._cadences.get(key, NO_CADENCE)
@@ -150,11 +150,11 @@ def _record_pause(mark: Mark, last: Mark | None, cadences: dict[str, Cadence], j
     if last is None:
         cadences[key] = cadence.after(mark.seq, at, None)
         if mark.seq == 1:
-            journal.tell(PAUSES, "first_mark", at, {"key": key, "to": at})
+            journal.record(PAUSES, "first_mark", at, {"key": key, "to": at})
         return
     pause = at - last.created_at
     if pause > STILL_LEAST_MS and pause > cadence.still_ms:
-        journal.tell(PAUSES, "pause_ended", at, {"key": key, "from": last.created_at, "to": at})
+        journal.record(PAUSES, "pause_ended", at, {"key": key, "from": last.created_at, "to": at})
     teaches = not mark.excluded or mark.excluded == last.excluded
     cadences[key] = cadence.after(mark.seq, at, last.created_at, teaches=teaches)
 
@@ -165,12 +165,12 @@ def _record_incomplete(mark: Mark, last: Mark | None, incomplete: dict[str, Firs
     first = incomplete.get(key)
     if first is not None and last is not None and last.excluded != mark.excluded:
         details = {**_marks(first, last), "to": at, "to_seq": last.seq, "to_time": last.time}
-        journal.tell(INCOMPLETE, "incomplete_ended", at, details)
+        journal.record(INCOMPLETE, "incomplete_ended", at, details)
         del incomplete[key]
         first = None
     if mark.excluded and first is None:
         first = incomplete[key] = FirstMark(mark.seq, mark.time, at)
-        journal.tell(INCOMPLETE, "incomplete", at, _marks(first, mark))
+        journal.record(INCOMPLETE, "incomplete", at, _marks(first, mark))
 
 
 def _how_late(state: StateChange, stream: Stream) -> dict[str, object]:

@@ -332,7 +332,7 @@ class Streams:
             registered = loaded.stream.register(writer, keys, now, registration)
             if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
                 details = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
-                loaded.journal.tell(REGISTRATIONS, "registered", now, details, by=by)
+                loaded.journal.record(REGISTRATIONS, "registered", now, details, by=by)
             return replace(registered, life=f"{loaded.origin.identity}-{registered.life}")
 
         return await self.alter(name, step)
