@@ -22,6 +22,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from controller.app import create_app
+from controller.commit.store_threads import exit_past_hanging_calls
 from controller.http.connection import Connections, HttpConnection
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.operator_log import log_event
@@ -215,7 +216,11 @@ def run_here(settings: Settings, listener: Listener, on_ready: Callable[[], None
     """Serves with settings that were checked, until a signal stops it; see `Server`."""
     server = new_server(settings, listener, on_ready, limits)
     with listener.socket:
-        server.run(sockets=[listener.socket])
+        try:
+            server.run(sockets=[listener.socket])
+        finally:  # uvicorn raises the signal again that ended it
+            if server.refused is None:
+                exit_past_hanging_calls(0 if server.started else 1)
     if server.refused is not None:
         raise Failure(str(server.refused))
     return 0 if server.started else 1

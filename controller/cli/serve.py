@@ -70,13 +70,10 @@ def command(**settings: Any) -> int:
     It exits with 0 when it was asked to end, 1 where it cannot begin, and 2 where its options are wrong.
     """
     with store_failures():
-        from controller.commit.store_threads import exit_past_hanging_calls
         from controller.server import serve
     given = Settings(**settings)
     if given.workers == 1:
-        status = serve(given)
-        exit_past_hanging_calls(status)
-        return status
+        return serve(given)
     from controller.workers import supervise
 
     return serve(given, run=supervise)

@@ -22,6 +22,7 @@ import pytest
 
 from controller.limits import Limits
 from controller.storage.diagnosis import StoreSilent
+from controller.storage.sqlite import BUSY_TIMEOUT_MS
 from controller.storage.worker import within
 from tests.disks import may_mount
 from tests.door.raw import Raw
@@ -194,6 +195,18 @@ class TestSqlite:
 
         controller.note("a", 100, {"0": 100})
         assert controller.call("GET", "/readyz")["status"] == "ready"
+        beside.close()
+
+    def test_a_controller_ends_in_time_although_a_call_of_the_store_does_not(self, database: Path) -> None:
+        server = OwnProcess(database, **{**asdict(LIMITS), "commit_s": 0.2})
+        server.client.put("/v1/streams/s", json=CONFIG)
+        beside = sqlite3.connect(database, isolation_level=None)
+        beside.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        assert server.client.post("/v1/streams/s/notes", json=note(100)).status_code == 503
+        assert server.stop() == 0
+        assert "store_left_behind" in server.log
+        assert time.monotonic() - began < BUSY_TIMEOUT_MS / 1000  # for so long SQLite waits for the lock
         beside.close()
 
 
