@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -15,13 +16,14 @@ from multiprocessing.context import SpawnProcess
 from threading import Thread
 from typing import Final
 
-from controller.commit.store_threads import exit_past_hanging_calls
 from controller.limits import Limits
 from controller.operator_log import log_event
 from controller.operators.log_lines import log_lines
 from controller.server import Listener, end_with_0, run_here
 from controller.settings import Settings
 from controller.terminal import Failure
+
+RESTART_S: Final = 1.0  # before one that died is started again: where the store is away, it dies at once
 
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
@@ -57,13 +59,17 @@ def supervise(settings: Settings, listener: Listener, on_ready: Callable[[], Non
                 if (status := each.process.exitcode) is None:
                     continue
                 log_event("process_ended", logging.WARNING, pid=each.process.pid, status=status)
+                time.sleep(RESTART_S)
                 workers[place] = Worker(settings, listener, limits)
-                if not workers[place].wait_until_ready():
-                    return 1  # as it would at every start
     finally:
+        for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not end it before the others
+            signal.signal(number, signal.SIG_IGN)
+        until = time.monotonic() + limits.drain_s + limits.cut_grace_s
         for process in (started := multiprocessing.active_children()):
             process.terminate()
         for process in started:
+            process.join(max(0.0, until - time.monotonic()))
+            process.kill()  # it hangs, or was stopped
             process.join()
 
 
@@ -72,11 +78,9 @@ def _serve(settings: Settings, listener: Listener, limits: Limits, ready: Connec
     Thread(target=_end_with_parent, daemon=True).start()
     with log_lines(settings.log_format), suppress(KeyboardInterrupt):  # Ctrl-C ends it as it ends the first one
         try:
-            status = run_here(settings, listener, lambda: ready.send(None), limits)
+            sys.exit(run_here(settings, listener, lambda: ready.send(None), limits))
         except Failure as failure:
             sys.exit(str(failure))
-        exit_past_hanging_calls(status)
-        sys.exit(status)
 
 
 def _end_with_parent() -> None:

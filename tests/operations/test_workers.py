@@ -53,6 +53,25 @@ def test_each_is_a_controller_one_that_dies_is_started_again_and_all_end_with_th
     assert served.stop() == 0
 
 
+def test_one_that_dies_at_its_start_is_started_again_and_all_end_in_order_however_often_they_are_told(
+    served: OwnProcess,
+) -> None:
+    def processes() -> set[str]:
+        first = served.process.pid
+        return set(Path(f"/proc/{first}/task/{first}/children").read_text().split())
+
+    before, killed = processes(), min(controllers(served))
+    os.kill(int(killed.rpartition(":")[2]), signal.SIGKILL)
+    while not (new := processes() - before):
+        pass
+    os.kill(int(new.pop()), signal.SIGKILL)
+    while not (len(now := controllers(served)) == WORKERS and killed not in now):
+        pass
+    assert served.stop(signal.SIGTERM, signal.SIGTERM) == 0
+    assert "Traceback" not in served.log
+    assert served.log.count("INFO stopped") == WORKERS
+
+
 def test_if_the_first_process_is_killed_the_others_end(served: OwnProcess) -> None:
     processes = {int(each.rpartition(":")[2]) for each in controllers(served)}
     served.process.kill()
