@@ -291,6 +291,8 @@ class Store:
 
         try:
             async with self._loads:
+                if not self._settled:
+                    await self._settle()
                 return await self._loader.call(self._limits.load_s, call)
         except StoreCorrupt as error:
             self.unreadable(error)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import select
 
+from controller.commit import store
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.diagnosis import StoreSilent
-from controller.storage.heads import serve
+from controller.storage.diagnosis import StoreMoved, StoreSilent
+from controller.storage.heads import new_stamp, serve
 from controller.storage.load import (
     CHARACTERS_AT_ONCE,
     FETCHED_ROWS,
@@ -20,6 +22,9 @@ from controller.storage.load import (
     read_stream,
     ready_streams,
 )
+from controller.storage.news import Found
+from controller.storage.save import Commit
+from controller.storage.transaction import CommitUnknown
 from controller.storage.writer_states import CHANGES, STATES
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
@@ -140,6 +145,34 @@ def test_a_load_that_is_given_up_leaves_the_connection_for_the_next(served: Serv
     with pytest.raises(StoreSilent):
         read_stream(served.database.reader, go_on, "s", served.unserved)
     assert len(served.loaded().stream.writers) == 3 * FETCHED_ROWS + 1
+
+
+def test_a_long_read_waits_until_it_is_known_how_the_last_commit_ended(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A server of which a standby has not confirmed a commit shows it, and may lose it.
+    order: list[str] = []
+    monkeypatch.setattr(store, "touch", lambda _: order.append("settled"))
+
+    def lost(_: Found) -> Commit:
+        looks = iter((None, StoreMoved(path="store.db")))
+
+        def look() -> None:
+            if error := next(looks, None):
+                raise error
+
+        served.database.check_files = look
+        return Commit(new_stamp())
+
+    async def commit_and_load() -> None:
+        opened = store.Store(served.database)
+        with pytest.raises(CommitUnknown):
+            await opened.transact([], {}, [], lost)
+        await opened.load(lambda _connection, _go_on: order.append("loaded"))
+        await opened.close(1)
+
+    asyncio.run(commit_and_load())
+    assert order == ["settled", "loaded"]
 
 
 def test_a_stream_goes_from_memory_without_help_of_the_collector(served: Served) -> None:
