@@ -23,7 +23,7 @@ from controller.server import Listener, end_with_0, run_here
 from controller.settings import Settings
 from controller.terminal import Failure
 
-RESTART_S: Final = 1.0  # before one that died is started again: where the store is away, it dies at once
+RESTART_S: Final = 1.0  # before those that died are started again: where the store is away, they die at once
 
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
@@ -55,11 +55,11 @@ def supervise(settings: Settings, listener: Listener, on_ready: Callable[[], Non
         on_ready()
         while True:
             wait([each.process.sentinel for each in workers])
+            time.sleep(RESTART_S)
             for place, each in enumerate(workers):
                 if (status := each.process.exitcode) is None:
                     continue
                 log_event("process_ended", logging.WARNING, pid=each.process.pid, status=status)
-                time.sleep(RESTART_S)
                 workers[place] = Worker(settings, listener, limits)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not end it before the others
