@@ -50,17 +50,19 @@ def supervise(settings: Settings, listener: Listener, on_ready: Callable[[], Non
     signal.signal(signal.SIGTERM, end_with_0)
     try:
         workers = [Worker(settings, listener, limits) for _ in range(settings.workers)]
-        if not all(each.wait_until_ready() for each in workers):
-            return 1
+        for each in workers:
+            if not each.wait_until_ready():
+                each.process.join()
+                _log_end(each)
+                return 1  # so would every other start
         on_ready()
         while True:
             wait([each.process.sentinel for each in workers])
             time.sleep(RESTART_S)
             for place, each in enumerate(workers):
-                if (status := each.process.exitcode) is None:
-                    continue
-                log_event("process_ended", logging.WARNING, pid=each.process.pid, status=status)
-                workers[place] = Worker(settings, listener, limits)
+                if each.process.exitcode is not None:
+                    _log_end(each)
+                    workers[place] = Worker(settings, listener, limits)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not end it before the others
             signal.signal(number, signal.SIG_IGN)
@@ -71,6 +73,10 @@ def supervise(settings: Settings, listener: Listener, on_ready: Callable[[], Non
             process.join(max(0.0, until - time.monotonic()))
             process.kill()  # it hangs, or was stopped
             process.join()
+
+
+def _log_end(worker: Worker) -> None:
+    log_event("process_ended", logging.WARNING, pid=worker.process.pid, status=worker.process.exitcode)
 
 
 def _serve(settings: Settings, listener: Listener, limits: Limits, ready: Connection) -> None:
