@@ -12,7 +12,7 @@ from tests.readme.pages import blocks_of
 
 FOLDER = Path(__file__).parents[2] / "docs" / "explanation"
 PAGES = sorted(file.name for file in FOLDER.glob("*.md"))
-WITHOUT_CODE = {"packages.md", "rivals.md", "rules.md", "seeds.md", "words.md"}
+WITHOUT_CODE = {"rivals.md", "rules.md", "seeds.md", "words.md"}
 
 
 @pytest.mark.parametrize("page", PAGES)
