@@ -171,14 +171,18 @@ class Kafka:
         client.create_topics([new])[name].result(START_DEADLINE_S)
         self._wait_until_led(client, name, partitions)
 
-    def recreate_topic(self, name: str, partitions: int) -> None:
-        """Deletes a topic, and makes another of its name as soon as Kafka lets it."""
+    def recreate_topic(self, name: str, partitions: int, **more: Any) -> None:
+        """Deletes a topic, if it is there, and makes another of its name as soon as Kafka lets it."""
         client = self._admin()
-        client.delete_topics([name])[name].result(START_DEADLINE_S)
+        try:
+            client.delete_topics([name])[name].result(START_DEADLINE_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
         deadline = time.monotonic() + START_DEADLINE_S
         while True:
             try:
-                return self.create_topic(name, partitions)
+                return self.create_topic(name, partitions, **more)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
                     raise

@@ -28,7 +28,7 @@ TOPICS = {"strandline-notes": 2, "visits": 2, "orders": 1, "payments": 3, "click
 @pytest.fixture(scope="module")
 def topics(kafka: Kafka) -> Kafka:
     for name, partitions in TOPICS.items():
-        kafka.create_topic(name, partitions, config={"message.timestamp.type": "LogAppendTime"})
+        kafka.recreate_topic(name, partitions, config={"message.timestamp.type": "LogAppendTime"})
     return kafka
 
 
