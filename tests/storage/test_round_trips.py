@@ -174,6 +174,12 @@ def test_a_pipeline_over_a_session_that_ended_says_why_and_the_next_one_has_a_ne
     assert look(committing.database.reader, {S: committing.before}).streams
 
 
+def free(database: Database) -> bool:
+    """Whether nobody has locked the heads."""
+    with transaction(database.writer):
+        return bool(database.writer.execute(text("SELECT name FROM head FOR UPDATE SKIP LOCKED")).all())
+
+
 def test_a_session_that_stops_within_a_pipeline_is_ended_by_who_waits_for_its_locks(postgres_url: str) -> None:
     #   one     locks, and its process stops before it has asked for the answers
     #   other      waits a second ──► ends the session of one ──► locks
@@ -182,6 +188,8 @@ def test_a_session_that_stops_within_a_pipeline_is_ended_by_who_waits_for_its_lo
         driver: Any = one.writer.connection.driver_connection
         with pytest.raises(psycopg.OperationalError), driver.pipeline():
             driver.execute("SELECT FROM head FOR UPDATE")
+            while free(other):
+                pass  # the statement is on its way
             with pytest.raises(OperationalError, match="lock timeout"), transaction(other.writer):
                 lock(other.writer, [S])
             with transaction(other.writer):
