@@ -88,7 +88,6 @@ class WriterSession:
         self.positions: PositionSource | None = log  # the source of its positions
         if automatic is not None and automatic.position is not None:
             self.positions = GivenPositions(automatic.position)
-        self.automatic = automatic
         self.machine = Machine(
             stream,
             writer,
@@ -111,6 +110,10 @@ class WriterSession:
         self._waiting = Waiting(self._paced)
         self._failures = getattr(log, "failures_raised", 0)
         self._open: WeakSet[Begun] = WeakSet()  # a transaction without a reference can no longer be committed
+
+    @property
+    def automatic(self) -> AutomaticTime | None:
+        return self.machine.clockwork.automatic
 
     @contextmanager
     def event(self) -> Iterator[Machine]:
