@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -232,6 +232,19 @@ class Store:
 
     # -- reads ---------------------------------------------------------------------------------------------------
 
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[None]:
+        """Encloses a read: it begins when it is known how every commit ended, and its errors become those of calls."""
+        try:
+            if not self._settled:
+                await self._settle()
+            yield
+        except StoreCorrupt as error:
+            self.unreadable(error)
+            raise
+        except (StoreFailed, StoreTrouble, StoreRefused) as error:
+            raise self._unavailable("read", error) from error
+
     async def read(
         self,
         function: Callable[Concatenate[StoreConnection, Given], Result],
@@ -251,15 +264,8 @@ class Store:
 
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.read_s
-        try:
-            if not self._settled:
-                await self._settle()
+        async with self._reading():
             return await self._reader.call(max(0.0, until - loop.time()), call)
-        except StoreCorrupt as error:
-            self.unreadable(error)
-            raise
-        except (StoreFailed, StoreTrouble, StoreRefused) as error:
-            raise self._unavailable("read", error) from error
 
     async def check(self) -> None:
         """Raises StoreUnavailable unless the store's files are in place, it can be read, and its schema is right."""
@@ -290,15 +296,8 @@ class Store:
                 return function(connection, go_on, *args, **kwargs)
 
         try:
-            async with self._loads:
-                if not self._settled:
-                    await self._settle()
+            async with self._loads, self._reading():
                 return await self._loader.call(self._limits.load_s, call)
-        except StoreCorrupt as error:
-            self.unreadable(error)
-            raise
-        except (StoreFailed, StoreTrouble) as error:
-            raise self._unavailable("read", error) from error
         finally:
             ended.set()
 
