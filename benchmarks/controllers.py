@@ -45,6 +45,7 @@ STREAMS: Final = 12  # which two and three controllers can share
 MOST: Final = 3
 AT_ONE, AT_ALL = "each stream at one", "each stream at all"
 FLEETS: Final = [(1, AT_ONE), *((count, how) for count in range(2, MOST + 1) for how in (AT_ONE, AT_ALL))]
+WRITERS: Final = 1_000  # of all callers together; each notes in several streams
 BUSY_LOOPS: Final = 2
 HAMMERING: Final = 8  # callers of the controller that ends
 SCRIPT: Final = """
@@ -53,7 +54,7 @@ local headers = {["content-type"] = "application/json"}
 function request()
   made = made + 1
   local stream = made * STEP % 12
-  local writer = made % 1000
+  local writer = made % WRITERS
   local body = string.format(
     '{"writer":"wWHOSE-%d","time":%d,"position":{"%d":%d}}', writer, START + made, writer % 4, START + made)
   return wrk.format("POST", "/v1/streams/PREFIX" .. (stream + OFFSET) % 12 .. "/notes", headers, body)
@@ -119,7 +120,7 @@ def load(
     for place, server in enumerate(servers):
         step, offset = (count, place) if how == AT_ONE else (1, 0)
         text = SCRIPT.replace("STEP", str(step)).replace("OFFSET", str(offset)).replace("WHOSE", str(place))
-        text = text.replace("PREFIX", prefix(STREAMS))
+        text = text.replace("PREFIX", prefix(STREAMS)).replace("WRITERS", str(WRITERS // count))
         text = text.replace("START", str(round_ * NOTES_A_ROUND))
         each = max(1, connections // count)
         commands.append(asking(server.url, text, folder / f"{place}.lua", each, seconds))

@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from controller.operator_log import RateLimit, log_event, request_id
-from controller.storage.journal import JournalTable
+from controller.storage.journal import JOURNAL_BATCH, JournalTable
 from controller.storage.save import Commit
 from strandline.errors import Refused
 from strandline.wire.journal import JournalEntry
@@ -29,15 +30,19 @@ JOURNAL_BURST_ENTRIES: Final = 200  # of a topic at once; then one for each JOUR
 JOURNAL_REFUSALS_BURST_ENTRIES: Final = 20  # the same for refusals of one code
 JOURNAL_REFUSALS_REFILL_MS: Final = 60_000  # after the burst, between two refusals
 
-REFUSALS = "refusal"
-STATES = "state"
-HELD = "held"
-HOLDING = "holding"  # a span that is not over
-INCOMPLETE = "incomplete"
-AHEAD = "ahead"
-PAUSES = "pause"
-ACTIONS = "action"
-REGISTRATIONS = "registration"
+
+class Topic(StrEnum):
+    """What an entry is about."""
+
+    REFUSALS = "refusal"
+    STATES = "state"
+    HELD = "held"
+    HOLDING = "holding"  # a span that is not over
+    INCOMPLETE = "incomplete"
+    AHEAD = "ahead"
+    PAUSES = "pause"
+    ACTIONS = "action"
+    REGISTRATIONS = "registration"
 
 
 # An entry, and the id of the request that caused it.
@@ -79,7 +84,7 @@ class Journal:
 
     def act(self, act: AdminAction, now: int) -> None:
         """Adds an administrator's action."""
-        self.record(ACTIONS, act.kind, now, dict(act.details), by=act.by)
+        self.record(Topic.ACTIONS, act.kind, now, dict(act.details), by=act.by)
 
     def refuse(self, error: Refused, now: int, *, by: str | None, **more: Any) -> bool:
         """Adds and logs a refused call; False if there were too many: the metrics count all. `by` is the name of the
@@ -89,11 +94,11 @@ class Journal:
             return False
         problem = {name: value for name, value in to_problem(error).items() if name not in ("type", "title", "status")}
         details = {**more, **problem}
-        self._add(REFUSALS, "refused", now, details, by, omitted)
+        self._add(Topic.REFUSALS, "refused", now, details, by, omitted)
         log_event("refused", logging.WARNING, **{self.table.owner: self.name, **details, "by": by})
         return True
 
-    def record(self, topic: str, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
+    def record(self, topic: Topic, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
         """Adds an entry; False if there were too many of its topic."""
         omitted = self._allow(topic, at, JOURNAL_BURST_ENTRIES, JOURNAL_REFILL_MS)
         if omitted is None:
@@ -105,7 +110,7 @@ class Journal:
         """How many entries were left out before this one; None if this one is left out too."""
         return self._paces.setdefault(pace, RateLimit(burst, refill_ms)).allow(at)
 
-    def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
+    def _add(self, topic: Topic, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
         if omitted:
             details = {**details, "omitted": omitted}
         entry = JournalEntry(seq=len(self._unwritten) + 1, at=at, topic=topic, kind=kind, by=by, details=details)
@@ -120,11 +125,12 @@ class Journal:
         if not self._unwritten:
             return []
         written = [(replace(entry, seq=self.written + entry.seq), cause) for entry, cause in self._unwritten]
-        self._unwritten, self.written = [], self.last_seq
+        before, self.written = self.written, self.last_seq
+        self._unwritten = []
         for entry, _ in written:
             commit.add_row(self.table.table, self.table.values(self.name, entry))
-        for topic in {entry.topic for entry, _ in written}:
-            commit.shorten(self.table, self.name, topic)
+        if self.written // JOURNAL_BATCH > before // JOURNAL_BATCH:
+            commit.shorten(self.table, self.name, Topic)
         return written
 
     def log(self, written: list[WrittenEntry]) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from controller.commit.item import Item
-from controller.commit.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, WrittenEntry
+from controller.commit.journal import JOURNAL_NAMES, AdminAction, Journal, Topic, WrittenEntry
 from controller.groups.membership import Membership, Positions, Reader, StreamStart, Touched
 from controller.storage import schema
 from controller.storage.groups import Held, StoredGroup, group_values
@@ -109,7 +109,7 @@ class LoadedGroup(Item):
             self.caught_up = self._backlog.threshold_ms is not None and not status
         if self.backlog is not None and status != self.backlog:
             lag = None if watermark is None else now - watermark
-            self.journal.record(STATES, "backlog" if status else "caught_up", now, {"lag_ms": lag})
+            self.journal.record(Topic.STATES, "backlog" if status else "caught_up", now, {"lag_ms": lag})
         self.backlog = status
         return status
 
@@ -126,7 +126,7 @@ class LoadedGroup(Item):
         """Journals the readers that lost segments for silence; returns whether there are any."""
         silent, self.membership.silent = self.membership.silent, []
         for name, heard_at in silent:
-            self.journal.record(STATES, "reader_silent", now, {"reader": name, "last_heard_at": heard_at})
+            self.journal.record(Topic.STATES, "reader_silent", now, {"reader": name, "last_heard_at": heard_at})
             self._owned.pop(name, None)
         return bool(silent)
 
@@ -137,7 +137,7 @@ class LoadedGroup(Item):
         if places != before:
             self._owned[reader] = places
             details = {"owned": len(places), "gained": _names(places - before), "lost": _names(before - places)}
-            self.journal.record(STATES, "reader_segments", now, {"reader": reader, **details})
+            self.journal.record(Topic.STATES, "reader_segments", now, {"reader": reader, **details})
 
     def write(self, commit: Commit) -> Callable[[], None]:
         """Adds all changes since the last call to a commit; returns the function that publishes them."""

@@ -14,7 +14,8 @@ from controller.storage.rows import AnyRow, Values, to_json
 from controller.storage.unreadable import corrupt
 from strandline.wire.journal import JournalEntry
 
-JOURNAL_ENTRIES: Final = 500  # of each topic; with a further one the oldest goes
+JOURNAL_ENTRIES: Final = 500  # of each topic; older ones go
+JOURNAL_BATCH: Final = 64  # with each so many entries of a journal: to find them takes longer than to write an entry
 
 
 class JournalTable:

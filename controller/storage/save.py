@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -67,9 +68,9 @@ class Commit:
         self.remove(_TABLE_OF[kind], {"name": name})
         self.remove(schema.head, {"kind": kind.value, "name": name})
 
-    def shorten(self, journal: JournalTable, name: str, topic: str) -> None:
-        """Removes the oldest entries of a topic, if it has too many with those of this commit."""
-        self.shortened.setdefault(journal, []).append({"owner": name, "topic": topic})
+    def shorten(self, journal: JournalTable, name: str, topics: Iterable[str]) -> None:
+        """Removes the oldest entries of each topic that has too many with those of this commit."""
+        self.shortened.setdefault(journal, []).extend({"owner": name, "topic": topic} for topic in topics)
 
     def put_row(self, table: Table, values: Values) -> None:
         """Writes a whole row, over any with the same key."""

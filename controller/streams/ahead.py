@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from controller.commit.journal import AHEAD, Journal
+from controller.commit.journal import Journal, Topic
 from strandline.core.changes import Changes
 from strandline.core.config import TimeDomain
 from strandline.core.stream import Stream
@@ -55,7 +55,7 @@ def next_ahead(
         if is_still_ahead(each, stream, now):
             found[each.writer, each.key] = each
         elif not each.refused:
-            journal.record(AHEAD, "ahead_ended", now, {"writer": each.writer, "key": each.key})
+            journal.record(Topic.AHEAD, "ahead_ended", now, {"writer": each.writer, "key": each.key})
     for each in refused:
         known = found.get((each.writer, each.key))
         if is_still_ahead(each, stream, now) and (known is None or known.refused):
@@ -71,7 +71,7 @@ def next_ahead(
                 found[whose] = replace(known, time=time, clock=now)
             elif known is None and _has_room(found, time):
                 found[whose] = AheadWriter(*whose, now, time, now, refused=False)
-                journal.record(AHEAD, "ahead", now, {"writer": name, "key": key, "time": time, "clock": now})
+                journal.record(Topic.AHEAD, "ahead", now, {"writer": name, "key": key, "time": time, "clock": now})
     return tuple(found.values())[:AHEAD_KEPT]
 
 

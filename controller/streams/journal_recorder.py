@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from controller.commit.journal import HELD, HOLDING, INCOMPLETE, JOURNAL_NAMES, PAUSES, STATES, Journal
+from controller.commit.journal import JOURNAL_NAMES, Journal, Topic
 from controller.streams.ahead import AheadWriter, next_ahead
 from controller.streams.cadence import NO_CADENCE, STILL_LEAST_MS, Cadence
 from controller.streams.counts import StreamCounts
@@ -42,7 +42,7 @@ def recorded(
         }
         if state.after is WriterState.BEHIND:
             details |= _how_late(state, stream)
-        journal.record(STATES, "state", state.at, details)
+        journal.record(Topic.STATES, "state", state.at, details)
     if not (changes.marks or changes.writers or changes.stream or refused):
         return spans
     held, incomplete, cadences = dict(spans.held), dict(spans.incomplete), dict(spans.cadences)
@@ -130,13 +130,13 @@ class _Holds:
         if not span.is_journaled and self._is_too_long(key, span, now):
             self._held[key] = replace(span, is_journaled=True)
             details = {"writer": span.writer, "key": key, "state": span.state, "time": span.time}
-            self._journal.record(HOLDING, "holding", now, {**details, "from": span.since})
+            self._journal.record(Topic.HOLDING, "holding", now, {**details, "from": span.since})
 
     def _release(self, key: str, now: int) -> None:
         span = self._held.pop(key)
         if span.is_journaled or self._is_too_long(key, span, now):
             details = {"writer": span.writer, "key": key, "state": span.state, "time": span.time}
-            self._journal.record(HELD, "held", now, {**details, "from": span.since, "to": now})
+            self._journal.record(Topic.HELD, "held", now, {**details, "from": span.since, "to": now})
 
     def _is_too_long(self, key: str, span: Hold, now: int) -> bool:
         cadence = self._cadences.get(key, NO_CADENCE)
@@ -150,11 +150,11 @@ def _record_pause(mark: Mark, last: Mark | None, cadences: dict[str, Cadence], j
     if last is None:
         cadences[key] = cadence.after(mark.seq, at, None)
         if mark.seq == 1:
-            journal.record(PAUSES, "first_mark", at, {"key": key, "to": at})
+            journal.record(Topic.PAUSES, "first_mark", at, {"key": key, "to": at})
         return
     pause = at - last.created_at
     if pause > STILL_LEAST_MS and pause > cadence.still_ms:
-        journal.record(PAUSES, "pause_ended", at, {"key": key, "from": last.created_at, "to": at})
+        journal.record(Topic.PAUSES, "pause_ended", at, {"key": key, "from": last.created_at, "to": at})
     teaches = not mark.excluded or mark.excluded == last.excluded
     cadences[key] = cadence.after(mark.seq, at, last.created_at, teaches=teaches)
 
@@ -165,12 +165,12 @@ def _record_incomplete(mark: Mark, last: Mark | None, incomplete: dict[str, Firs
     first = incomplete.get(key)
     if first is not None and last is not None and last.excluded != mark.excluded:
         details = {**_marks(first, last), "to": at, "to_seq": last.seq, "to_time": last.time}
-        journal.record(INCOMPLETE, "incomplete_ended", at, details)
+        journal.record(Topic.INCOMPLETE, "incomplete_ended", at, details)
         del incomplete[key]
         first = None
     if mark.excluded and first is None:
         first = incomplete[key] = FirstMark(mark.seq, mark.time, at)
-        journal.record(INCOMPLETE, "incomplete", at, _marks(first, mark))
+        journal.record(Topic.INCOMPLETE, "incomplete", at, _marks(first, mark))
 
 
 def _how_late(state: StateChange, stream: Stream) -> dict[str, object]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from controller.clock import Clock
 from controller.commit.cache import Cache
 from controller.commit.freshness import NEVER_FRESH_S, Freshness
-from controller.commit.journal import REGISTRATIONS, AdminAction
+from controller.commit.journal import AdminAction, Topic
 from controller.commit.loop import CommitLoop, Locked, Result
 from controller.commit.store import Store
 from controller.limits import DEFAULT_LIMITS
@@ -332,7 +332,7 @@ class Streams:
             registered = loaded.stream.register(writer, keys, now, registration)
             if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
                 details = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
-                loaded.journal.record(REGISTRATIONS, "registered", now, details, by=by)
+                loaded.journal.record(Topic.REGISTRATIONS, "registered", now, details, by=by)
             return replace(registered, life=f"{loaded.origin.identity}-{registered.life}")
 
         return await self.alter(name, step)

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import event, select
 from sqlalchemy.exc import IntegrityError
 
+from controller.commit import journal
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.heads import new_stamp
@@ -88,7 +89,10 @@ def test_names_are_in_the_order_of_their_bytes(store_url: str) -> None:
             assert database.reader.execute(query).scalars().all() == names
 
 
-def test_a_commit_about_many_streams_has_as_many_statements_as_one_about_a_single_stream(both_stores: str) -> None:
+def test_a_commit_about_many_streams_has_as_many_statements_as_one_about_a_single_stream(
+    both_stores: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "JOURNAL_BATCH", 1)  # each entry has old ones looked for
     with open_database(both_stores) as database:
         streams = [new_stream(f"s{number}") for number in range(20)]
         write(database, *streams)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from controller.commit.journal import INCOMPLETE
+from controller.commit.journal import Topic
 from controller.dashboard.charts import RANGE, RANGES, Chart, Point, lag_chart, sawtooth, time_chart
 from controller.dashboard.journal import incomplete_table, journal_table
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
@@ -53,7 +53,7 @@ async def stream_page(view: View, name: str) -> Page:
     word = word if word in RANGES else RANGE
     journal, last = partial(view.history.journal, JOURNAL_OF_STREAM, name), details.last_entry
     entries = await journal(JOURNAL_READ, last)
-    incomplete = await journal(2 * INCOMPLETE_SHOWN, last, topics=(INCOMPLETE,))
+    incomplete = await journal(2 * INCOMPLETE_SHOWN, last, topics=(Topic.INCOMPLETE,))
     writers = details.writers.get(key.key, ())
     grafana: str | None = view.app.state.grafana_url
     shows = {

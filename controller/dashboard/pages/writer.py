@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from controller.commit.journal import REFUSALS, REGISTRATIONS
+from controller.commit.journal import Topic
 from controller.dashboard.journal import journal_table
 from controller.dashboard.limits import JOURNAL_READ, NOTES_SHOWN
 from controller.dashboard.pages.page import Page, Tile, View, word_cell
@@ -23,7 +23,7 @@ async def writer_page(view: View, stream: str, name: str) -> Page:
     found = await view.status.of_streams((stream,))
     by_key = {key.key: key for status in found.streams for key in status.keys.values()}
     journal = partial(view.history.journal, JOURNAL_OF_STREAM, stream, JOURNAL_READ, details.last_entry, writer=name)
-    of_topics = {"refusals": (REFUSALS,), "registrations": (REGISTRATIONS,), "journal": ()}
+    of_topics = {"refusals": (Topic.REFUSALS,), "registrations": (Topic.REGISTRATIONS,), "journal": ()}
     shows = {
         "stream": stream,
         "stream_link": stream_link(stream),
