@@ -46,6 +46,7 @@ MOST: Final = 3
 AT_ONE, AT_ALL = "each stream at one", "each stream at all"
 FLEETS: Final = [(1, AT_ONE), *((count, how) for count in range(2, MOST + 1) for how in (AT_ONE, AT_ALL))]
 WRITERS: Final = 1_000  # of all callers together; each notes in several streams
+WARM_UP_S: Final = 3  # in which each writer has noted in each of its streams: first notes are journaled
 BUSY_LOOPS: Final = 2
 HAMMERING: Final = 8  # callers of the controller that ends
 SCRIPT: Final = """
@@ -149,7 +150,7 @@ def measure_notes(
         with ExitStack() as opened:  # of their own, like the database: thousands of earlier writers would fall silent
             servers = [opened.enter_context(running(*controller_of(database))) for _ in range(count)]
             make_streams(servers[0].url, STREAMS)
-            load(servers, how, next(numbers), folder, options.many, 1)
+            load(servers, how, next(numbers), folder, options.many, WARM_UP_S)
             for name, (connections, loops) in loads.items():
                 with busy_loops(loops):
                     found = load(servers, how, next(numbers), folder, connections, options.seconds)
