@@ -11,8 +11,8 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -126,12 +126,27 @@ class Server(uvicorn.Server):
 
 def serve(settings: Settings, limits: Limits = DEFAULT_LIMITS, run: Run | None = None) -> int:
     """Serves until a signal stops it, in this process or as `run` does; raises Failure if it cannot begin."""
-    with log_lines(settings.log_format):
+    with logged(settings.log_format):
         check(settings)
         listener = Listener(listen(settings.host, settings.port), settings.ssl_certfile is not None)
         with listener.socket:
             prepare_store(settings)
             return (run or run_here)(settings, listener, partial(say_ready, listener), limits)
+
+
+@contextmanager
+def logged(form: str) -> Iterator[None]:
+    """The log of a process that serves. On exit all lines are written, and it ends past calls of the store that
+    hang."""
+    try:
+        with log_lines(form):
+            yield
+    except SystemExit as end:
+        exit_past_hanging_calls(end.code if isinstance(end.code, int) else 1)
+        raise
+    except KeyboardInterrupt:
+        exit_past_hanging_calls(0)
+        raise
 
 
 def check(settings: Settings) -> None:
@@ -216,11 +231,7 @@ def run_here(settings: Settings, listener: Listener, on_ready: Callable[[], None
     """Serves with settings that were checked, until a signal stops it; see `Server`."""
     server = new_server(settings, listener, on_ready, limits)
     with listener.socket:
-        try:
-            server.run(sockets=[listener.socket])
-        finally:  # uvicorn raises the signal again that ended it
-            if server.refused is None:
-                exit_past_hanging_calls(0 if server.started else 1)
+        server.run(sockets=[listener.socket])  # uvicorn raises the signal again that ended it
     if server.refused is not None:
         raise Failure(str(server.refused))
     return 0 if server.started else 1

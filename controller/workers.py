@@ -18,8 +18,7 @@ from typing import Final
 
 from controller.limits import Limits
 from controller.operator_log import log_event
-from controller.operators.log_lines import log_lines
-from controller.server import Listener, end_with_0, run_here
+from controller.server import Listener, end_with_0, logged, run_here
 from controller.settings import Settings
 from controller.terminal import Failure
 
@@ -82,7 +81,7 @@ def _log_end(worker: Worker) -> None:
 def _serve(settings: Settings, listener: Listener, limits: Limits, ready: Connection) -> None:
     """What a process does."""
     Thread(target=_end_with_parent, daemon=True).start()
-    with log_lines(settings.log_format), suppress(KeyboardInterrupt):  # Ctrl-C ends it as it ends the first one
+    with suppress(KeyboardInterrupt), logged(settings.log_format):  # Ctrl-C ends it as it ends the first one
         try:
             sys.exit(run_here(settings, listener, lambda: ready.send(None), limits))
         except Failure as failure:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Final, TypeVar
@@ -17,13 +18,18 @@ from controller.storage.diagnosis import StoreSilent
 from controller.storage.session import StoreSession
 
 THREAD_NAMES: Final = "store-"  # how the names of these threads begin
+THREAD_END_S: Final = 0.5  # for a thread whose call has ended
 
 Result = TypeVar("Result")
 
 
 def exit_past_hanging_calls(status: int) -> None:
     """Ends the process if a call of the store still hangs: else the interpreter would wait for its end."""
-    if any(each.name.startswith(THREAD_NAMES) for each in threading.enumerate()):
+    until = time.monotonic() + THREAD_END_S
+    threads = [each for each in threading.enumerate() if each.name.startswith(THREAD_NAMES)]
+    for each in threads:
+        each.join(max(0.0, until - time.monotonic()))
+    if any(each.is_alive() for each in threads):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

@@ -106,11 +106,7 @@ class Stream:
         return stream
 
     def restore_writer(self, writer: StreamWriter) -> None:
-        """Restores a stored writer, without recording a change. The cost does not depend on the number of writers.
-
-        `restored` does this for all writers that it is given; a caller with very many of them restores each by this
-        call, and can do other work in between. `adopt` does it for those that changed elsewhere.
-        """
+        """Restores a stored writer, without recording a change. The cost does not depend on the number of writers."""
         known = self.writers.get(writer.name)
         known_states: Mapping[str, KeyState] = {} if known is None else known.key_states
         before = NOTHING if known is None else known.position

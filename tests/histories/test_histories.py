@@ -34,9 +34,9 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("begin", [0, *(pytest.param(begin, marks=pytest.mark.full) for begin in range(10, SEEDS, 10))])
+@pytest.mark.parametrize("begin", [0, *(pytest.param(begin, marks=pytest.mark.full) for begin in range(5, SEEDS, 5))])
 def test_every_complete_mark_and_watermark_is_true(begin: int, tmp_path: Path) -> None:
-    for seed in range(begin, begin + 10):
+    for seed in range(begin, begin + 5):
         run(seed, tmp_path / str(seed))
 
 

@@ -8,6 +8,8 @@ import json
 import logging
 import re
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -133,6 +135,23 @@ def test_refusals_and_requests_are_told_but_no_flood_no_note_no_secret_and_no_qu
     text = json.dumps(served)
 
     assert "a-secret" not in text and "Bearer" not in text and "limit=7" not in text
+
+
+def test_all_lines_are_written_where_a_call_of_the_store_hangs_at_the_end() -> None:
+    program = """
+import threading, time
+from controller.operator_log import log_event
+from controller.server import logged
+
+with logged("text"):
+    threading.Thread(target=time.sleep, args=(300,), name="store-writer").start()
+    for number in range(400):
+        log_event("stopping", number=number)
+    raise SystemExit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 400), done.stderr
 
 
 def test_a_server_that_is_away_is_named_without_the_password_of_its_database() -> None:

@@ -14,7 +14,7 @@ from controller.storage.heads import Head
 from tests.several.server import Server
 from tests.several.world import run
 
-SEEDS = int(os.environ.get("SEVERAL_SEEDS", "12"))
+SEEDS = int(os.environ.get("SEVERAL_SEEDS", "8"))
 FULL_SEEDS = 24
 BATCH = 4
 FOUND = {
