@@ -2,7 +2,7 @@
 PYTHON ?= python3
 TESTS ?= tests
 PROCESSES ?= 3
-SOAK ?= 10000 300000
+SOAK ?= 0 300000
 KILLS ?= 1000
 CHAOS ?=
 SPARK ?=
@@ -38,7 +38,7 @@ bench: servers environment ## Measure everything beside its ceiling or rival, in
 pictures: servers environment ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: servers coverage ## Replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run 10 000 histories of each kind, and more of the plain model for an hour, or SOAK="10000 3000000"
+soak: servers coverage ## Replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run drawn histories of each suite by the thousand, those of the plain model for an hour, or SOAK="0 3000000"
 	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster tests/demo/test_run.py
 	$(BIN)/python -m tests.chaos --store sqlite --kills $(KILLS)
 	$(BIN)/python -m tests.chaos --store postgresql --kills $(KILLS)
@@ -47,14 +47,14 @@ soak: servers coverage ## Replay half an hour in Spark, kill controllers and sto
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	MANY_WRITERS=10000 $(BIN)/python -m pytest --timeout 900 tests/writer_client/test_many_writers.py
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest --timeout 3600 $(QUICK)
-	$(BIN)/python -m tests.histories --seeds 0:3000
-	$(BIN)/python -m tests.histories --relays --seeds 0:3000
-	$(BIN)/python -m tests.histories --kafka 1 --seeds 0:100
-	$(BIN)/python -m tests.histories --kafka 3 --seeds 0:50
-	MODEL_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model
-	$(BIN)/python -m tests.replica 0 10000
-	$(BIN)/python -m tests.several 0 3000
-	$(BIN)/python -m tests.model.replay $(SOAK)
+	$(BIN)/python -m tests.drawn histories 0 3000
+	$(BIN)/python -m tests.drawn relays 0 3000
+	$(BIN)/python -m tests.drawn kafka 0 100
+	$(BIN)/python -m tests.drawn three-kafkas 0 50
+	$(BIN)/python -m tests.drawn caches 0 10000
+	$(BIN)/python -m tests.drawn stored-caches 0 1000
+	$(BIN)/python -m tests.drawn several 0 3000
+	$(BIN)/python -m tests.drawn model $(SOAK)
 
 chaos: servers environment ## Kill controllers under load and judge what their clients saw; KILLS=100, CHAOS="--store postgresql --seed 7"
 	$(BIN)/python -m tests.chaos --kills $(KILLS) $(CHAOS)

@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.chaos.checker import RULES, judge
+from tests.chaos.faults import KINDS
 from tests.chaos.history import read_history
 from tests.chaos.limits import ROUND_KILLS
 from tests.chaos.processes import Launcher
 from tests.chaos.run import Round, Verdict, run_round
-from tests.chaos.several_faults import FAIL_OVER, KINDS
 from tests.postgres import Postgres, programs
 
 
@@ -94,9 +94,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--network", choices=("calm", "harmful", "both"), default="both")
     parser.add_argument("--controllers", type=int, default=1, help="on one PostgreSQL; --kills counts all faults then")
-    parser.add_argument(
-        "--kinds", default="", help=f"of faults of several controllers: {', '.join(KINDS)}, {FAIL_OVER}"
-    )
+    parser.add_argument("--kinds", default="", help=f"of faults of several controllers: {', '.join(KINDS)}")
     parser.add_argument("--without", default="", metavar="RULES", help="leave rules out, by name")
     parser.add_argument("--go-on", action="store_true", help="run all rounds, whatever they show")
     parser.add_argument("--folder", help="where stores, logs and histories go; a new one unless given")

@@ -18,10 +18,9 @@ from statistics import median
 from typing import Any
 
 from strandline.testing.log import ScriptedLog
-from tests.chaos import several_faults
 from tests.chaos.checker import CACHE, JUDGE, Violation, judge
 from tests.chaos.facts import Effect, Json, body_of, effect_of, notes_of, problem_of
-from tests.chaos.faults import Target, plan
+from tests.chaos.faults import FAIL_OVER, Fault, Target, plan, plan_alone, strike_all
 from tests.chaos.history import (
     Answered,
     Appended,
@@ -40,7 +39,6 @@ from tests.chaos.programs import ReaderProgram, WindowProgram, WriterProgram
 from tests.chaos.proxy import CALM, HARMFUL
 from tests.chaos.rawclient import RawClient
 from tests.chaos.readers import RawGroupReader, RawReader
-from tests.chaos.several_faults import FAIL_OVER
 from tests.chaos.site import Site, alone, several
 from tests.chaos.writers import (
     Habits,
@@ -383,25 +381,17 @@ class _World:
         await faults
 
     async def _strike_one(self) -> None:
-        if self._round.controllers > 1:
-            await self._strike_several()
-            return
-        target = Target(self.site.controllers[0], self._postgres, self._database, self.history.append)
-        for step in plan(self._own_chance(), self._round.kills, postgresql=self._postgres is not None):
-            await asyncio.sleep(step.wait_s)
-            await step.fault.strike(target)
-            self.faults[step.fault.name] += 1
-            self.kills += step.fault.kills
+        asked, chance = self._round, self._own_chance()
+        if asked.controllers > 1:
+            steps = plan(chance, asked.kills, asked.controllers, asked.kinds)
+        else:
+            steps = plan_alone(chance, asked.kills, postgresql=self._postgres is not None)
+        target = Target(self.site, self._postgres, self._standby, self._database, self.history.append)
+        await strike_all(target, steps, self._count)
 
-    async def _strike_several(self) -> None:
-        assert self._postgres is not None
-        target = several_faults.Target(self.site, self._postgres, self._standby, self._database, self.history.append)
-        steps = several_faults.plan(self._own_chance(), self._round.kills, self._round.controllers, self._round.kinds)
-        await several_faults.strike_all(target, steps, self._count)
-
-    def _count(self, fault: several_faults.SeveralFault) -> None:
+    def _count(self, fault: Fault) -> None:
         self.faults[fault.name] += 1
-        self.kills += 1
+        self.kills += fault.kills if self._round.controllers == 1 else 1
 
     # -- the end -------------------------------------------------------------------------------------------------
 

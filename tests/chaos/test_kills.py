@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.faults import EACH_KIND, FAIL_OVER
 from tests.chaos.processes import Launcher
 from tests.chaos.run import Round, Verdict, run_round
-from tests.chaos.several_faults import FAIL_OVER, KINDS
 from tests.postgres import Postgres
 
 SEED = 1
 KILLS = 8
-EACH_KIND = tuple(KINDS)
 LOSS = ("kill", FAIL_OVER, "pause_in_transaction")
 
 

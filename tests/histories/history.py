@@ -36,6 +36,7 @@ from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from strandline.testing import Fault, InProcessController
 from strandline.testing.faults import Entry
+from tests.drawn import Draw, Suite
 from writer_client import BackgroundWriter, Writer
 from writer_client.departure import Leaving
 from writer_client.machine import Phase
@@ -117,11 +118,9 @@ class Checked:
 
 @dataclass
 class History:
-    """One history; its seed draws everything."""
+    """One history."""
 
-    seed: int
-    folder: Path
-    trace: Callable[[str], object] | None = None
+    drawn: Draw
     open: ExitStack = field(default_factory=ExitStack)
     processes: dict[str, list[Process]] = field(default_factory=lambda: {name: [] for name in NAMES})
     newest: dict[str, Process] = field(default_factory=dict)  # by name, who registered last
@@ -137,8 +136,8 @@ class History:
     seen: dict[str, int] = field(default_factory=dict)  # where the log ended when it was looked at
 
     def __post_init__(self) -> None:
-        self.random = Random(self.seed)
-        self.asking = Random(self.seed)  # of its own: what is asked changes nothing
+        self.random, self.folder = self.drawn.random, self.drawn.folder
+        self.asking = Random(self.drawn.seed)  # of its own: what is asked changes nothing
         self.now_ms = 0.0
         self.loses_writers = self.random.random() < 0.3
         self.path = self.folder / "s.log"
@@ -154,7 +153,7 @@ class History:
             self.tail = self.open.enter_context(SqliteLogReader(self.path))
             self.create()
             self.open.callback(self.end)
-            for _ in range(STEPS):
+            for _ in self.drawn.steps(STEPS):
                 self.step()
             for name in NAMES:  # a last process covers all, and all is read
                 self.begin(name)
@@ -216,8 +215,7 @@ class History:
         self.controller.clock.now += 10
 
     def say(self, what: str) -> None:
-        if self.trace is not None:
-            self.trace(what)
+        self.drawn.say(what)
 
     # -- writers -------------------------------------------------------------------------------------------------
 
@@ -585,18 +583,8 @@ class History:
                 raise Untrue(f"watermark {watermark} before {event} was read")
 
 
-def run(seed: int, folder: Path, trace: Callable[[str], object] | None = None) -> None:
-    """Runs a history. A failure has its seed, and its last steps."""
-    steps: list[str] = []
+def run(draw: Draw) -> None:
+    History(draw).run()
 
-    def say(what: str) -> None:
-        steps.append(what)
-        if trace is not None:
-            trace(what)
 
-    folder.mkdir(parents=True)
-    try:
-        History(seed, folder, say).run()
-    except Exception as failure:
-        failure.add_note("\n".join([*steps[-25:], f"seed {seed}: python -m tests.histories --seed {seed}"]))
-        raise
+HISTORIES: Final = Suite("histories", run, Untrue)

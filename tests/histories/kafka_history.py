@@ -14,9 +14,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
-from pathlib import Path
-from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -30,6 +29,7 @@ from strandline.errors import StrandlineError
 from strandline.logs import Event
 from strandline.logs.kafka import KAFKA_COMMIT_MS, KafkaLog, TrackedProducer
 from strandline.logs.kafka_reader import KafkaLogReader
+from tests.drawn import Draw, Suite
 from tests.histories.history import Checked, Untrue, Written
 from tests.kafka import Kafka
 from tests.served import served
@@ -75,18 +75,16 @@ class Process:
 
 @dataclass
 class KafkaHistory:
-    """One history; its seed draws everything."""
+    """One history."""
 
-    seed: int
+    drawn: Draw
     kafka: Kafka
     connection: Connection
-    trace: Callable[[str], object] | None = None
     down: int | None = None  # the broker that is killed
-    steps: list[str] = field(default_factory=list)
     processes: dict[str, Process] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.random = Random(self.seed)
+        self.random = self.drawn.random
         self.highest = 0
         history = next(HISTORIES)
         self.topics = [Topic(f"history-{history}-{number}") for number in range(2)]
@@ -99,11 +97,8 @@ class KafkaHistory:
             self.kafka.create_topic(topic.name, 2)
             self.connection.run(calls.create_stream(topic.name, "open", AT_ONCE))
         try:
-            for _ in range(STEPS):
+            for _ in self.drawn.steps(STEPS):
                 self.step()
-        except Exception as failure:
-            failure.add_note("\n".join([*self.steps[-30:], f"seed {self.seed}"]))
-            raise
         finally:
             self.start_broker()
             for name in list(self.processes):
@@ -130,16 +125,14 @@ class KafkaHistory:
             self.check(each)
 
     def say(self, what: str) -> None:
-        self.steps.append(what)
-        if self.trace is not None:
-            self.trace(what)
+        self.drawn.say(what)
 
     # -- writers -------------------------------------------------------------------------------------------------
 
     def begin(self, name: str, topic: Topic) -> None:
         self.kill(name)
         kind = self.random.choice(KINDS)
-        own_id = f"{self.seed}-{name}" if "transactional" in kind else None
+        own_id = f"{self.drawn.seed}-{name}" if "transactional" in kind else None
         producer = None
         if kind.startswith("given"):
             given = {"bootstrap.servers": self.servers, **self.impatient}
@@ -402,13 +395,27 @@ class KafkaHistory:
                     raise Untrue(f"mark {seq} has newest {newest}: {event}")
 
 
-def run_over_kafka(seeds: range, brokers: int, folder: Path, trace: Callable[[str], object] | None = None) -> None:
-    """Runs histories over so many brokers, which are killed and whose answers are lost."""
+def over(kafka: Kafka, connection: Connection | None = None, name: str = "kafka") -> Suite:
+    """Histories over these brokers, which are killed and whose answers are lost if they are wired."""
+
+    def run(draw: Draw) -> None:
+        if connection is not None:
+            KafkaHistory(draw, kafka, connection).run()
+            return
+        with served(draw.folder / "store.db") as own:
+            KafkaHistory(draw, kafka, own).run()
+
+    return Suite(name, run, Untrue)
+
+
+@contextmanager
+def over_own(name: str, brokers: int) -> Iterator[Suite]:
     kafka = Kafka(fetched("kafka"), brokers, wired=True)
     try:
         with patch("strandline.logs.kafka.KAFKA_LAG_MS", LAG_MS):
-            for seed in seeds:
-                with served(folder / f"{seed}.db") as connection:
-                    KafkaHistory(seed, kafka, connection, trace).run()
+            yield over(kafka, name=name)
     finally:
         kafka.remove()
+
+
+over_one_broker, over_three_brokers = partial(over_own, "kafka", 1), partial(over_own, "three-kafkas", 3)

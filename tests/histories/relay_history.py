@@ -23,7 +23,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Any, Final, cast
 
@@ -40,6 +39,7 @@ from strandline.logs.errors import LogUnavailable
 from strandline.logs.kafka_topic import Topic
 from strandline.testing import InProcessController
 from strandline.testing.faults import Fault
+from tests.drawn import Draw, Suite
 from tests.histories.history import Faulty, Untrue
 from writer_client.relay.lines import Lines
 from writer_client.relay.loop import Relay
@@ -347,11 +347,9 @@ class RunningRelay:
 
 @dataclass
 class RelayHistory:
-    """One history; its seed draws everything."""
+    """One history."""
 
-    seed: int
-    folder: Path
-    trace: Callable[[str], object] | None = None
+    drawn: Draw
     kafka: Any = None  # a model, if none is given
     begun: int = 0
     relays: list[RunningRelay] = field(default_factory=list)
@@ -359,7 +357,7 @@ class RelayHistory:
     highest: int = 0
 
     def __post_init__(self) -> None:
-        self.random = Random(self.seed)
+        self.random, self.folder = self.drawn.random, self.drawn.folder
         self.kafka = self.kafka or ModelKafka(self.random)
         self.streams = {name: Told(name) for name in self.kafka.streams[: self.random.choice((1, 2))]}
         self.names = NAMES[: self.random.choice((1, 2))]
@@ -367,12 +365,9 @@ class RelayHistory:
         # Streams of which nobody can ask where their topics end: their notes wait, and the group's commits.
         self.away = set(self.random.choice(((), self.kafka.streams[1:])))
         self.partitions = self.random.choice((1, PARTITIONS))  # of the topic of notes that have records
-        self.steps: list[str] = []
 
     def say(self, what: str) -> None:
-        self.steps.append(what)
-        if self.trace is not None:
-            self.trace(what)
+        self.drawn.say(what)
 
     def run(self) -> None:
         with self.open:
@@ -381,7 +376,7 @@ class RelayHistory:
             for stream in self.streams:
                 self.connection.run(calls.create_stream(stream, "open", AT_ONCE))
             self.open.callback(self.kill_all)
-            for _ in range(STEPS):
+            for _ in self.drawn.steps(STEPS):
                 self.step()
                 self.check()
             self.finish()
@@ -737,13 +732,8 @@ class RelayHistory:
                     )
 
 
-def run_with_relays(seed: int, folder: Path, trace: Callable[[str], object] | None = None, kafka: Any = None) -> None:
-    """Runs a history, over a model of Kafka if none is given. A failure has its seed, and its last steps."""
-    folder.mkdir(parents=True)
-    history = RelayHistory(seed, folder, trace, kafka)
-    try:
-        history.run()
-    except Exception as failure:
-        again = f"python -m tests.histories --relays --seed {seed}"
-        failure.add_note("\n".join([*history.steps[-40:], f"seed {seed}: {again}"]))
-        raise
+def run(draw: Draw) -> None:
+    RelayHistory(draw).run()
+
+
+RELAY_HISTORIES: Final = Suite("relays", run, Untrue)

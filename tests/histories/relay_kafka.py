@@ -6,9 +6,9 @@ A relay that hangs is given up when it has not consumed for a second, as one is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any, Final, cast
 from unittest.mock import patch
 
@@ -17,7 +17,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from strandline.errors import StrandlineError
 from strandline.logs import Position
 from strandline.logs.kafka_topic import NotedTopics, Topic
-from tests.histories.relay_history import PARTITIONS, Gate, run_with_relays
+from tests.drawn import Draw, Suite
+from tests.histories.history import Untrue
+from tests.histories.relay_history import PARTITIONS, Gate, RelayHistory
 from tests.kafka import Kafka
 from tools.jars import fetched
 from writer_client.relay.topic import READS
@@ -135,14 +137,22 @@ class Stepped:
         return getattr(self.consumer, name)
 
 
-def run_with_relays_over_kafka(seeds: range, folder: Path, trace: Callable[[str], object] | None = None) -> None:
-    """Runs histories of relays over a broker."""
+def over(kafka: Kafka) -> Suite:
+    """Histories of relays over a broker."""
+
+    def run(draw: Draw) -> None:
+        real = RealKafka(kafka)
+        RelayHistory(draw, real).run()
+        real.close()
+
+    return Suite("relays-kafka", run, Untrue)
+
+
+@contextmanager
+def over_a_broker() -> Iterator[Suite]:
     kafka = Kafka(fetched("kafka"), 1, group_min_session_timeout_ms=str(HUNG_MS))
     try:
         with patch("writer_client.relay.topic.TAKEN_WITHIN_S", 0.02):
-            for seed in seeds:
-                over = RealKafka(kafka)
-                run_with_relays(seed, folder / str(seed), trace, over)
-                over.close()
+            yield over(kafka)
     finally:
         kafka.remove()

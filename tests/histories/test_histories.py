@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +15,11 @@ from reader_client.progress import News, Progress
 from strandline.core.mark import Mark
 from strandline.core.order import SegmentRef
 from strandline.logs import Position
-from tests.histories.history import Untrue, run
+from tests.drawn import Bug, Patch, batches, planted
+from tests.histories.history import HISTORIES
 from writer_client.machine import Goal, Machine, SendAlone
 from writer_client.registration import RegistrationState
 from writer_client.session import WriterSession
-
-Patch = pytest.MonkeyPatch
-SEEDS = int(os.environ.get("HISTORIES", "20"))
-FULL_SEEDS = 1_000
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +29,9 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("begin", [0, *(pytest.param(begin, marks=pytest.mark.full) for begin in range(5, SEEDS, 5))])
-def test_every_complete_mark_and_watermark_is_true(begin: int, tmp_path: Path) -> None:
-    for seed in range(begin, begin + 5):
-        run(seed, tmp_path / str(seed))
+@pytest.mark.parametrize("seeds", batches(5, 20, 5))
+def test_every_complete_mark_and_watermark_is_true(seeds: range) -> None:
+    HISTORIES.histories(seeds)
 
 
 def looks_at_the_log_once(patch: Patch) -> None:
@@ -116,23 +110,16 @@ def a_wait_gives_the_cut_of_an_earlier_mark_than_the_complete_one(patch: Patch) 
     patch.setattr(StoredMarks, "around", broken)
 
 
-# Each with the seed from which it is sought: one a little further on finds it, so that a busy machine has the time.
-BUGS = (
-    (looks_at_the_log_once, 0),
-    (keeps_what_it_noted_before_it_registered, 55),
-    (leaves_without_a_word_if_it_has_no_time, 34),
-    (keeps_the_floor_that_registering_gave, 17),
-    (sends_waiting_notes_at_positions_from_before_registering, 0),
-    (a_reader_reports_what_it_has_only_fetched, 0),
-    (a_wait_gives_the_cut_of_an_earlier_mark_than_the_complete_one, 0),
-)
-
-
 @pytest.mark.full
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("bug", "begin"), BUGS)
-def test_a_planted_bug_is_found(bug: Callable[[Patch], None], begin: int, monkeypatch: Patch, tmp_path: Path) -> None:
-    bug(monkeypatch)
-    with pytest.raises(Untrue):
-        for seed in range(begin, begin + FULL_SEEDS):
-            run(seed, tmp_path / str(seed))
+@planted(
+    Bug.of(looks_at_the_log_once),
+    Bug.of(keeps_what_it_noted_before_it_registered, 55),
+    Bug.of(leaves_without_a_word_if_it_has_no_time, 34),
+    Bug.of(keeps_the_floor_that_registering_gave, 17),
+    Bug.of(sends_waiting_notes_at_positions_from_before_registering),
+    Bug.of(a_reader_reports_what_it_has_only_fetched),
+    Bug.of(a_wait_gives_the_cut_of_an_earlier_mark_than_the_complete_one),
+)
+def test_a_planted_bug_is_found(bug: Bug, monkeypatch: Patch) -> None:
+    HISTORIES.finds(bug, monkeypatch)

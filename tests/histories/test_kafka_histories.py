@@ -9,15 +9,14 @@ import pytest
 
 from strandline.client.http import Connection
 from strandline.logs.kafka import KafkaLog, TrackedProducer
-from tests.histories.history import Untrue
-from tests.histories.kafka_history import LAG_MS, KafkaHistory
+from tests.drawn import Bug, Patch, planted
+from tests.histories.kafka_history import LAG_MS, over
 from tests.kafka import Kafka
 from tests.served import served
 from writer_client.machine import Machine
 from writer_client.session import WriterSession
 
 pytestmark = pytest.mark.full
-Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
@@ -44,22 +43,19 @@ def three_wired(new_kafka: Callable[..., Kafka], monkeypatch: Patch) -> Iterator
 
 @pytest.mark.parametrize("begin", [0, 10])
 def test_every_complete_mark_is_true_over_kafka(kafka: Kafka, connection: Connection, begin: int) -> None:
-    for seed in range(begin, begin + 6):
-        KafkaHistory(seed, kafka, connection).run()
+    over(kafka, connection).histories(range(begin, begin + 6))
 
 
 @pytest.mark.timeout(900)
 def test_it_is_where_events_and_commits_are_given_up_that_the_broker_takes(
     wired: Kafka, connection: Connection
 ) -> None:
-    for seed in range(3, 6):
-        KafkaHistory(seed, wired, connection).run()
+    over(wired, connection).histories(range(3, 6))
 
 
 @pytest.mark.timeout(900)
 def test_it_is_where_one_of_three_brokers_is_killed_besides(three_wired: Kafka, connection: Connection) -> None:
-    for seed in range(100, 102):
-        KafkaHistory(seed, three_wired, connection).run()
+    over(three_wired, connection).histories(range(100, 102))
 
 
 def notes_newest_over_what_its_producer_sent(patch: Patch) -> None:
@@ -82,28 +78,19 @@ def leaves_during_a_transaction_of_its_producer(patch: Patch) -> None:
     patch.setattr(WriterSession, "_check_no_other_transaction", lambda self, call: None)
 
 
-# Each with the seed from which it is sought, as in test_histories.py, and whether answers have to be lost for it.
-BUGS = (
-    (notes_newest_over_what_its_producer_sent, 239, "kafka"),
-    (looks_at_no_end, 302, "kafka"),
-    (leaves_during_a_transaction_of_its_producer, 8, "kafka"),
-    (counts_an_event_that_timed_out_as_not_written, 2, "wired"),
-    (counts_a_commit_that_was_not_answered_as_over, 15, "wired"),
-)
+# Each with what it needs: `wired` brokers, where answers have to be lost for it.
+BUGS = {
+    Bug.of(notes_newest_over_what_its_producer_sent, 239): "kafka",
+    Bug.of(looks_at_no_end, 302): "kafka",
+    Bug.of(leaves_during_a_transaction_of_its_producer, 8): "kafka",
+    Bug.of(counts_an_event_that_timed_out_as_not_written, 2): "wired",
+    Bug.of(counts_a_commit_that_was_not_answered_as_over, 15): "wired",
+}
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("bug", "begin", "brokers"), BUGS)
+@planted(*BUGS)
 def test_a_planted_bug_is_found_over_kafka(
-    request: pytest.FixtureRequest,
-    connection: Connection,
-    bug: Callable[[Patch], None],
-    begin: int,
-    brokers: str,
-    monkeypatch: Patch,
+    request: pytest.FixtureRequest, connection: Connection, bug: Bug, monkeypatch: Patch
 ) -> None:
-    kafka = request.getfixturevalue(brokers)
-    bug(monkeypatch)
-    with pytest.raises(Untrue):
-        for seed in range(begin, begin + 100):
-            KafkaHistory(seed, kafka, connection).run()
+    over(request.getfixturevalue(BUGS[bug]), connection).finds(bug, monkeypatch)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
-from tests.histories.history import Untrue
-from tests.histories.relay_history import ModelKafka, SteppedConnection, run_with_relays
+from tests.drawn import Bug, Patch, batches, planted
+from tests.histories.relay_history import RELAY_HISTORIES, ModelKafka, SteppedConnection
 from writer_client.relay.loop import Relay
 from writer_client.relay.owed import Book, Due, Whose
 from writer_client.relay.records import Leaving
 from writer_client.relay.topic import NotesTopic
-
-Patch = pytest.MonkeyPatch
-FULL_SEEDS = 300
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +25,9 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("begin", [0, *(pytest.param(begin, marks=pytest.mark.full) for begin in range(5, 50, 5))])
-def test_every_complete_mark_is_true_whatever_befalls_relays(begin: int, tmp_path: Path) -> None:
-    for seed in range(begin, begin + 5):
-        run_with_relays(seed, tmp_path / str(seed))
+@pytest.mark.parametrize("seeds", batches(5, 50, 5))
+def test_every_complete_mark_is_true_whatever_befalls_relays(seeds: range) -> None:
+    RELAY_HISTORIES.histories(seeds)
 
 
 def takes_for_noted(patch: Patch, error: type[StrandlineError]) -> None:
@@ -110,26 +105,17 @@ def keeps_the_epoch_of_a_writer_that_left(patch: Patch) -> None:
     patch.setattr(Relay, "_leave", broken)
 
 
-# Each with the seed from which it is sought: one a little further on finds it, so that a busy machine has the time.
-BUGS = (
-    (lets_a_writer_leave_whose_time_was_refused, 0),
-    (lets_a_writer_leave_whose_position_was_refused, 0),
-    (uses_a_registration_without_a_commit, 38),
-    (notes_whatever_the_group_says_of_its_commits, 10),
-    (asks_the_ends_before_it_reads, 39),
-    (notes_before_it_has_read_to_the_end, 8),
-    (keeps_what_a_lost_partition_said, 28),
-    (keeps_the_epoch_of_a_writer_that_left, 0),
-)
-
-
 @pytest.mark.full
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("bug", "begin"), BUGS)
-def test_a_planted_bug_of_relays_is_found(
-    bug: Callable[[Patch], None], begin: int, monkeypatch: Patch, tmp_path: Path
-) -> None:
-    bug(monkeypatch)
-    with pytest.raises(Untrue):
-        for seed in range(begin, begin + FULL_SEEDS):
-            run_with_relays(seed, tmp_path / str(seed))
+@planted(
+    Bug.of(lets_a_writer_leave_whose_time_was_refused),
+    Bug.of(lets_a_writer_leave_whose_position_was_refused),
+    Bug.of(uses_a_registration_without_a_commit, 38),
+    Bug.of(notes_whatever_the_group_says_of_its_commits, 10),
+    Bug.of(asks_the_ends_before_it_reads, 39),
+    Bug.of(notes_before_it_has_read_to_the_end, 8),
+    Bug.of(keeps_what_a_lost_partition_said, 28),
+    Bug.of(keeps_the_epoch_of_a_writer_that_left),
+)
+def test_a_planted_bug_of_relays_is_found(bug: Bug, monkeypatch: Patch) -> None:
+    RELAY_HISTORIES.finds(bug, monkeypatch)

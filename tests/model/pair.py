@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from strandline.core.served_time import SERVED_GAP_MS, Unserved
 from strandline.core.stream import Stream
 from strandline.core.writer import WriterState
 from strandline.errors import Refused
+from tests.drawn import Draw, Suite
 from tests.model.calls import NaiveAnswer, NaiveCalls
 from tests.model.naive import NaiveMark, Refusal
 from tests.model.store import Log, Piece, Store
@@ -46,8 +47,8 @@ class Choices(Protocol):
 
 
 class Seeded:
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+    def __init__(self, random: Random) -> None:
+        self.random = random
 
     def pick(self, of: Sequence[T]) -> T:
         return self.random.choice(of)
@@ -376,3 +377,12 @@ class Pair:
 
     def same(self, what: str, its: object, mine: object) -> None:
         assert its == mine, f"{what}: the core has {its}, by the rules it is {mine}"
+
+
+def run(draw: Draw) -> None:
+    pair = Pair(Seeded(draw.random), draw.say)
+    for _ in draw.steps(60):
+        pair.step()
+
+
+MODEL: Final = Suite("model", run, AssertionError)

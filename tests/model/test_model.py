@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.model.pair import Drawn, Pair, Seeded
+from tests.drawn import batches
+from tests.model.pair import MODEL, Drawn, Pair
 from tests.served import ROOT
-
-SEEDS = int(os.environ.get("MODEL_SEEDS", "500"))  # the same each time; `make soak` has 10 000
-BATCH = 100
 
 
 @given(st.data())
@@ -22,23 +20,16 @@ def test_the_core_and_the_plain_rules_agree_on_everything(data: st.DataObject) -
         pair.step()
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_they_agree_on_long_histories_too(first: int) -> None:
-    for seed in range(first, first + BATCH):
-        pair = Pair(Seeded(seed))
-        try:
-            for _ in range(60):
-                pair.step()
-        except AssertionError as failure:
-            failure.add_note(f"seed {seed}; to replay: python -m tests.model.replay {seed}")
-            raise
+@pytest.mark.parametrize("seeds", batches(500, 500, 100))
+def test_they_agree_on_long_histories_too(seeds: range) -> None:
+    MODEL.histories(seeds)
 
 
 def test_equal_calls_give_equal_marks_whatever_order_python_hashes_in() -> None:
     found = set()
     for hash_seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-        words = [sys.executable, "-m", "tests.model.replay", "20"]
+        words = [sys.executable, "-m", "tests.drawn", "model", "20"]
         run = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
         found.add(run.stdout)
     assert len(found) == 1

@@ -26,7 +26,7 @@ from strandline.core.mark import Mark
 from strandline.core.served_time import SERVED_GAP_MS, Unserved
 from strandline.errors import Unauthenticated
 from strandline.wire.groups import GroupWindow
-from tests.replica.world import facts_of
+from tests.several.caches import facts_of
 from tests.several.server import Server
 
 WRITER_TIMEOUT_MS = 3_000

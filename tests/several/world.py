@@ -34,6 +34,7 @@ from strandline.errors import (
     UnknownStream,
 )
 from strandline.wire.groups import GroupSettings, GroupWindow
+from tests.drawn import Draw, Suite
 from tests.several.judge import WRITER_TIMEOUT_MS, Judge
 from tests.several.process import HostClock, Process
 from tests.several.server import Server
@@ -72,10 +73,10 @@ class _Bugs(logging.Handler):
 
 
 class World:
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+    def __init__(self, draw: Draw) -> None:
+        self.random = draw.random
         self.calm = self.random.random() < 0.3  # without faults
-        self.server = Server(Random(seed + 1), 0.0 if self.calm else self.random.choice((0.0, 0.01, 0.04)))
+        self.server = Server(Random(draw.seed + 1), 0.0 if self.calm else self.random.choice((0.0, 0.01, 0.04)))
         self.judge = Judge(self.server)
         self.processes: list[Process] = []
         self.number = 0
@@ -559,18 +560,13 @@ def _asking(stream: str, seen: bytes | None, after: int, wait_ms: int) -> Call:
     return ask
 
 
-def run(seed: int) -> Counter[str]:
-    """One history; returns what was counted in it."""
+def run(draw: Draw) -> Counter[str]:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        try:
-            return runner.run(_run(seed))
-        except Exception as error:
-            error.add_note(f"seed {seed}; to replay: python -m tests.several {seed} {seed + 1}")
-            raise
+        return runner.run(_run(draw))
 
 
-async def _run(seed: int) -> Counter[str]:
-    world = World(seed)
+async def _run(draw: Draw) -> Counter[str]:
+    world = World(draw)
     bugs = _Bugs(world.judge)
     log = logging.getLogger("controller")
     log.addHandler(bugs)
@@ -583,3 +579,6 @@ async def _run(seed: int) -> Counter[str]:
         for each in world.processes:
             each.kill()
     return world.counts + world.server.counts
+
+
+SEVERAL: Final = Suite("several", run)  # a promise that is broken may show as any error

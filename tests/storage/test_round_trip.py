@@ -1,4 +1,4 @@
-"""What a stream that is written and loaded again has to keep, beside what tests/replica and tests/several draw."""
+"""What a stream that is written and loaded again has to keep, beside what tests/several draws."""
 
 from __future__ import annotations
 

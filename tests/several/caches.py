@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from strandline.core.changes import Changes
 from strandline.core.config import LateWriters, StreamConfig, TimeDomain
@@ -25,7 +25,8 @@ from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
 from strandline.core.writer import StreamWriter
 from strandline.errors import Refused
-from tests.replica.store import Cache, Store
+from tests.drawn import Draw, Suite
+from tests.several.cache_store import Cache, Store
 
 START = 1_000
 PAUSES = (1, 0, 7, 30, 70, 150)
@@ -79,8 +80,8 @@ def drawn_config(random: Random) -> StreamConfig:
 class World:
     """One history."""
 
-    def __init__(self, seed: int) -> None:
-        random = self._random = Random(seed)
+    def __init__(self, random: Random) -> None:
+        self._random = random
         config = drawn_config(random)
         self._is_ingestion = config.time_domain is TimeDomain.INGESTION
         self._keys = ("",) if self._is_ingestion else random.choice((("",), ("", "k")))
@@ -276,13 +277,11 @@ def _needed(writer: StreamWriter, last_marks: Mapping[str, Any]) -> StreamWriter
     return replace(writer, key_states=key_states)
 
 
-def run(seed: int, steps: int = 50) -> Counter[str]:
-    """One history; returns what was counted in it."""
-    world = World(seed)
-    try:
-        for _ in range(steps):
-            world.step()
-    except Exception as error:
-        error.add_note(f"seed {seed}; to replay: python -m tests.replica {seed} {seed + 1}")
-        raise
+def run(draw: Draw) -> Counter[str]:
+    world = World(draw.random)
+    for _ in draw.steps(50):
+        world.step()
     return world.counts
+
+
+CACHES: Final = Suite("caches", run, AssertionError)

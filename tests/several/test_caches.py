@@ -3,8 +3,6 @@ and a cache that has caught up equals one that is loaded."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,38 +15,27 @@ from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.limits import TIME_BOUND_MS
-from tests.replica import stored
-from tests.replica.store import Cache, Store
-from tests.replica.world import run
+from tests.drawn import Bug, batches, planted
+from tests.several.cache_store import Cache, Store
+from tests.several.caches import CACHES
+from tests.several.stored_caches import STORED
 
-SEEDS = int(os.environ.get("REPLICA_SEEDS", "200"))
 RARE = (690, 765, 921, 949, 1415, 3836, 3965)  # which alone found a part left out or an error, or reach a line
-STORED = (*range(4), 38, 65)
-BATCH = 100
-FULL_SEEDS, FULL_BATCH = 700, 250
+IN_STORE = (*range(4), 38, 65)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_caches_that_catch_up_are_one_stream(first: int) -> None:
-    for seed in range(first, first + BATCH):
-        run(seed)
+@pytest.mark.parametrize("seeds", batches(200, 700, 100))
+def test_caches_that_catch_up_are_one_stream(seeds: range) -> None:
+    CACHES.histories(seeds)
 
 
 def test_they_are_in_rare_histories_too() -> None:
-    for seed in RARE:
-        run(seed)
+    CACHES.histories(RARE)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("first", range(SEEDS, FULL_SEEDS, FULL_BATCH))
-def test_they_are_in_very_many_histories_too(first: int) -> None:
-    for seed in range(first, first + FULL_BATCH):
-        run(seed)
-
-
-@pytest.mark.parametrize("seed", STORED)
-def test_they_are_over_a_store_that_removes_marks(tmp_path: Path, seed: int) -> None:
-    assert stored.run(seed, f"sqlite:///{tmp_path}/store.db") > 0
+@pytest.mark.parametrize("seed", IN_STORE)
+def test_they_are_over_a_store_that_removes_marks(seed: int) -> None:
+    STORED.history(seed)
 
 
 def test_a_cache_that_only_adopts_marks_keeps_nothing_that_they_have_taken() -> None:
@@ -64,17 +51,15 @@ def test_a_cache_that_only_adopts_marks_keeps_nothing_that_they_have_taken() -> 
     assert sum(each.positions for each in gathered if isinstance(each, PositionRange)) <= 20
 
 
-PARTS: dict[str, tuple[type[Any], str]] = {
-    "whose position counts again": (Stream, "_check_again"),
-    "what a forgotten writer leaves": (Aggregate, "adopt_remainder"),
-    "the log of writers": (WriterLog, "adopt"),
-}
+def left_out(name: str, owner: type[Any], method: str, first: int) -> Bug:
+    return Bug.put(name, owner, method, lambda *_, **__: None, first)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("owner", "method"), PARTS.values(), ids=PARTS)
-def test_a_part_left_out_is_found(owner: type[Any], method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, method, lambda *_: None)
-    with pytest.raises(Exception):  # noqa: B017  # whatever comes first
-        for seed in (*RARE, *range(SEEDS)):
-            run(seed)
+@planted(
+    left_out("nobody sees whose position counts again", Stream, "_check_again", 0),
+    left_out("what a forgotten writer leaves is not adopted", Aggregate, "adopt_remainder", 0),
+    left_out("the log of writers is not adopted", WriterLog, "adopt", 0),
+)
+def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    CACHES.finds(bug, monkeypatch)

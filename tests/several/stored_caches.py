@@ -3,8 +3,10 @@ removed meanwhile, as retention does. After each commit all marks in the store a
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import deepcopy
 from dataclasses import replace
+from random import Random
 from typing import Any, Final
 
 from controller.operators.store_check import StoreCheck
@@ -16,7 +18,8 @@ from controller.storage.subjects import Kind, Subject
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.mark import Mark
 from strandline.core.stream import Stream
-from tests.replica.world import START, World
+from tests.drawn import Draw, Suite
+from tests.several.caches import START, World
 from tests.storage import loads
 from tests.storage.writes import write
 
@@ -64,8 +67,8 @@ class StoredCache:
 class StoredWorld(World):
     """One history. It stands in for the store of its caches as well."""
 
-    def __init__(self, seed: int, database: Database) -> None:
-        super().__init__(seed)
+    def __init__(self, random: Random, database: Database) -> None:
+        super().__init__(random)
         self.database = database
         ranges = None if self._single.graph.open else ()
         write(database, loads.made(self._single, StreamOrigin("1", START, ranges)))
@@ -107,17 +110,16 @@ class StoredWorld(World):
                 self.counts["marks read"] += len(found)
 
 
-def run(seed: int, url: str, steps: int = 60) -> int:
-    """One history; returns how many marks were read."""
-    with open_database(url) as database:
-        world = StoredWorld(seed, database)
-        try:
-            for _ in range(steps):
-                world.step()
-            check = StoreCheck(database.reader)
-            check.run()
-            assert not check.faults
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
-    return world.counts["marks read"]
+def run(draw: Draw) -> Counter[str]:
+    with open_database(f"sqlite:///{draw.folder}/store.db") as database:
+        world = StoredWorld(draw.random, database)
+        for _ in draw.steps(60):
+            world.step()
+        check = StoreCheck(database.reader)
+        check.run()
+        assert not check.faults
+    assert world.counts["marks read"] > 0
+    return world.counts
+
+
+STORED: Final = Suite("stored-caches", run, AssertionError)
