@@ -37,7 +37,7 @@ TESTS: Final = (
     "tests/controller/test_notes.py",
     "tests/controller/test_server.py",
     "tests/controller/test_answers.py",
-    "tests/commands/test_showing.py",
+    "tests/commands/test_transcripts.py::test_commands_print_what_the_transcript_has[showing]",
     "tests/demo/test_outcome.py",
 )
 INTRODUCTION: Final = """\

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from controller.cli import main
 from controller.terminal import remark
 from strandline.errors import UnknownPath
 from tests.commands.conftest import STRANDLINE, environment
@@ -72,111 +71,29 @@ def test_an_unreachable_controller_is_named_with_the_start_command(
     assert "strandline serve" in done.err and "STRANDLINE_CONTROLLER" in done.err
 
 
-@pytest.mark.parametrize("words", [each for each in EACH if "orders" in each], ids=" ".join)
-def test_an_unknown_stream_is_named_with_what_lists_them(
-    served: Any, strandline: Callable[..., Any], words: tuple[str, ...]
+def test_a_missing_token_is_explained_and_a_given_one_sent(
+    strandline: Callable[..., Any], denier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = served.stream()
-    done = strandline(*(stream.upper() if word == "orders" else word for word in words))
-    assert done.code == 1
-    assert f"there is no stream '{stream.upper()}': `strandline streams` lists them" in done.err
-
-
-def test_an_unknown_writer_is_named_with_what_lists_them(served: Any, strandline: Callable[..., Any]) -> None:
-    stream = served.stream()
-    done = strandline("exclude", stream, "wroker-1")
-    assert done.code == 1
-    assert f"stream '{stream}' has no writer 'wroker-1': `strandline writers {stream}` lists them" in done.err
-
-
-def test_a_missing_token_is_explained_and_a_given_one_sent(outside: Callable[..., Any], denier: str) -> None:
-    without = outside("streams", "--controller", denier)
+    without = strandline("streams", "--controller", denier)
     assert (without.code, without.err) == (
         1,
         "strandline streams: no token was given: give a token with --token-file, --token or STRANDLINE_TOKEN\n",
     )
-    for done in (
-        outside("streams", "--controller", denier, "--token", "sesame"),
-        outside("streams", "--controller", denier, STRANDLINE_TOKEN="sesame"),
-    ):
+    for variable, words in ((None, ("--token", "sesame")), ("sesame", ())):
+        if variable is not None:
+            monkeypatch.setenv("STRANDLINE_TOKEN", variable)
+        done = strandline("streams", "--controller", denier, *words)
         assert done.code == 1
         assert f"is it a controller that listens at {denier}?" in done.err and "sesame" not in done.err
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("marks",), "Missing argument 'STREAM'"),
-        (("marks", "a/b"), "a/b"),
-        (("marks", "s", "--after", "-1"), "-1 is not in the range"),
-        (("marks", "s", "--after", "²"), "'²' is not a valid integer"),
-        (("marks", "s", "--key", "a b"), "a b"),
-        (("writers", "s", "--state", "asleep"), "'asleep' is not one of 'joined', 'active'"),
-        (("window", "s", "--position", "5"), "0=5,1=7"),
-        (("window", "s", "--position", "0=5,0=6"), "names a segment twice"),
-        (("window", "s", "--position", '{"0": '), "is no position"),
-        (("window", "s", "--position", "0=-5"), "is no segment=offset"),
-        (("streams", "--controller", "ftp://x"), "http://127.0.0.1:8433"),
-        (("streams", "--controller", "http://user:secret@x"), "controller"),
-        (("status",), "'overview' shows streams once"),
-        (("wait", "s", "5", "--until", "5"), "Name the TIME that is waited for, once"),
-        (("wait", "s", "--until", "1", "--timeout", "soon"), "'soon' is no duration"),
-        (("marks", "s", "--folow"), "No such option '--folow'. Did you mean '--follow'?"),
-        (("journal",), "--group"),
-        (("jurnal", "s"), "No such command 'jurnal'. Did you mean 'journal'?"),
-        (("upgrade",), "No such command 'upgrade'. Did you mean 'migrate', which brings"),
-        ((), "Commands:"),
-    ],
-    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
-)
-def test_nonsense_is_a_mistake_in_the_command_line(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+def test_the_variable_of_json_counts_for_errors_too(
+    strandline: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = main(words)
-    printed = capsys.readouterr()
-    assert (code, printed.out) == (2, "")
-    assert told in printed.err and "secret" not in printed.err
-
-
-# -- with --json: one object in one line, whatever went wrong ----------------------------------------------------
-
-
-def error_of(done: Any) -> dict[str, Any]:
-    (line,) = done.err.splitlines()
-    told: dict[str, Any] = json.loads(line)
-    assert (done.out, told["exit_status"]) == ("", done.code)
-    return told
-
-
-def test_an_error_of_the_controller_has_its_code_its_fields_and_what_to_do(
-    served: Any, strandline: Callable[..., Any]
-) -> None:
-    stream = served.stream()
-    told = error_of(strandline("marks", stream.upper(), "--json"))
-    assert (told["code"], told["stream"], told["command"]) == ("unknown_stream", stream.upper(), "marks")
-    assert "lists them" in told["detail"] and told["exit_status"] == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "told"),
-    [
-        (("streams", "--controller", "http://127.0.0.1:9"), "controller_away", "was not reached"),
-        (("token", "list"), "command_failed", "there is no store"),
-        (("marks", "orders", "--limt", "5"), "wrong_command_line", "--limt"),
-        (("mraks",), "wrong_command_line", "mraks"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_every_kind_of_error_is_an_object_with_a_code(
-    outside: Callable[..., Any], words: tuple[str, ...], code: str, told: str
-) -> None:
-    error = error_of(outside(*words, "--json"))
-    assert error["code"] == code and told in error["detail"]
-
-
-def test_the_variable_of_json_counts_for_errors_too(outside: Callable[..., Any]) -> None:
-    assert error_of(outside("marks", "nothing-of-that-name", STRANDLINE_JSON="yes"))["code"] == "unknown_stream"
-    assert outside("marks", "nothing-of-that-name").err.startswith("strandline marks: there is no stream")
+    assert strandline("marks", "nothing-of-that-name").err.startswith("strandline marks: there is no stream")
+    monkeypatch.setenv("STRANDLINE_JSON", "yes")
+    told = json.loads(strandline("marks", "nothing-of-that-name").err)
+    assert (told["code"], told["exit_status"]) == ("unknown_stream", 1)
 
 
 def test_an_address_with_the_apis_path_is_told_to_leave_it_out() -> None:

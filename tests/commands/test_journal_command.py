@@ -27,61 +27,6 @@ def eventful(served: Any) -> str:
     return stream
 
 
-def test_the_journal_tells_in_words_what_happened(eventful: str, strandline: Callable[..., Any]) -> None:
-    done = strandline("journal", eventful)
-    lines = [line.split(maxsplit=5) for line in done.out.splitlines()]
-    assert done.code == 0 and lines[0] == ["SEQ", "AT", "TOPIC", "BY", "WHAT"]
-    told = [(line[3], line[5]) for line in lines[1:]]
-    assert [topic for topic, _ in told] == [
-        "action",
-        "state",
-        "pause",
-        "state",
-        "refusal",
-        "refusal",
-        "action",
-        "state",
-        "incomplete",
-    ]
-    texts = [text for _, text in told]
-    assert texts[0].startswith("created: time_domain event, ") and texts[1] == "a became active"
-    assert texts[2] == "the first mark was made"
-    assert texts[4].startswith("refused (a) as time_went_back: ")
-    assert texts[5].startswith("refused (position) as invalid")
-    assert texts[6:8] == ["excluded: writer a", "a went from active to excluded"]
-    assert texts[8].startswith("marks leave out a from ")
-
-
-def test_json_is_as_the_api_has_it_and_a_topic_narrows_it(
-    served: Any, eventful: str, strandline: Callable[..., Any]
-) -> None:
-    everything = served.call("GET", f"/v1/streams/{eventful}/journal?limit=1000")
-    assert json.loads(strandline("journal", eventful, "--json").out) == everything
-    refusals = [each for each in everything["entries"] if each["topic"] == "refusal"]
-    assert json.loads(strandline("journal", eventful, "--json", "--topic", "refusal").out)["entries"] == refusals
-
-
-def test_the_newest_are_shown_or_those_after_a_seq(eventful: str, strandline: Callable[..., Any]) -> None:
-    def seqs(*words: str) -> list[int]:
-        return [each["seq"] for each in json.loads(strandline("journal", eventful, "--json", *words).out)["entries"]]
-
-    assert seqs("--limit", "2") == [8, 9]
-    assert seqs("--limit", "2", "--after", "3") == [4, 5]
-    assert strandline("journal", eventful, "--after", "9").out == "there is no such entry\n"
-
-
-def test_a_reader_groups_journal_is_shown_by_its_name(
-    served: Any, eventful: str, strandline: Callable[..., Any]
-) -> None:
-    group = f"group-of-{eventful}"
-    served.call("PUT", f"/v1/reader-groups/{group}", {"streams": [eventful]})
-    served.call("PUT", f"/v1/reader-groups/{group}/readers/r", {"positions": {eventful: {"0": 1}}})
-    out = strandline("journal", "--group", group).out
-    assert "reader registered: reader r\n" in out and f"r took {eventful}/0, and has 1 segments now\n" in out
-    failed = strandline("journal", "--group", f"{group}s")
-    assert failed.code == 1 and "`strandline groups` lists them" in failed.err
-
-
 def test_following_prints_each_entry_as_it_comes(
     served: Any, eventful: str, start: Callable[..., subprocess.Popen[str]]
 ) -> None:

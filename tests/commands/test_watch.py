@@ -75,13 +75,6 @@ def screen() -> Iterator[Screen]:
     terminal.close()
 
 
-def test_an_overview_names_the_holder_and_when_it_times_out(served: Any, strandline: Callable[..., Any]) -> None:
-    stream = stalled(served, writer_timeout_ms=600_000)
-    done = strandline("overview", stream)
-    assert done.code == 0
-    assert re.search(rf"^{stream} .* w1 holds, [\d.]+ s silent, times out in \d+ min", done.out, re.MULTILINE)
-
-
 def test_what_has_no_status_says_why() -> None:
     seen = StreamsSeen(unread={"busy": "stream_loading", "torn": "store_corrupt", "new": "of_tomorrow"})
     said = {name: lines_of(name, seen, Times())[0].cells[-1] for name in ("busy", "torn", "new", "gone")}
@@ -136,16 +129,6 @@ def test_it_goes_on_while_the_controller_is_away(
 # -- exclude and include ---------------------------------------------------------------------------------------
 
 
-def test_who_holds_time_back_is_excluded_and_included_again(served: Any, strandline: Callable[..., Any]) -> None:
-    stream = stalled(served)
-    done = strandline("exclude", stream, "w1")
-    assert done.code == 0
-    assert done.out.startswith(f"w1 is excluded from {stream}\nnew mark: seq 2  time 2023-11-14 22:14:20.000Z")
-    assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == "excluded"
-    assert strandline("include", stream, "w1").out == f"w1 counts in {stream} again\n"
-    assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == "behind"
-
-
 @pytest.mark.parametrize(
     ("typed", "code", "state"),
     [("\n", 1, "active"), ("y\n", 0, "excluded")],
@@ -160,53 +143,6 @@ def test_at_a_terminal_it_asks_first(
     screen.type(typed)
     assert process.wait(timeout=30) == code
     assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == state
-
-
-def test_refusals_have_a_column_where_there_are_some_and_nobody_holds_a_stream_without_writers(
-    serve: Callable[[], Any], strandline: Callable[..., Any]
-) -> None:
-    own = serve()
-    first, other = own.stream(), own.stream()
-    header, *lines = strandline("overview", "--controller", own.url).out.splitlines()
-    assert "REFUSED" not in header and header.endswith("HELD BY")
-    assert [line.split()[-1] for line in lines] == ["nobody", "nobody"]
-    own.note(first, "w", NOON, s0=1)
-    with pytest.raises(AssertionError, match="409"):
-        own.note(first, "w", NOON - 1, s0=1)
-    while "REFUSED" not in header:  # a status is shared for a second
-        header, *lines = strandline("overview", "--controller", own.url).out.splitlines()
-    column = header.index("REFUSED")
-    shown = {line.split()[0]: line[column:].split("  ")[0] for line in lines}
-    assert shown[first].startswith("1, last ") and shown[other] == "–"
-
-
-@pytest.mark.parametrize("command", ["exclude", "close"])
-def test_where_time_would_go_further_than_five_minutes_somebody_has_to_be_asked(
-    served: Any, strandline: Callable[..., Any], command: str
-) -> None:
-    stream = served.stream()
-    for writer, time in (("w1", NOON), ("w2", NOON + 3_600_000)):
-        served.note(stream, writer, time, s0=1)
-    refused = strandline(command, stream, "w1")
-    assert refused.code == 1 and refused.err.startswith(f"strandline {command}: nothing was changed: Time goes from ")
-    there = "2023-11-14 22:13:20.000Z to 2023-11-14 23:13:20.000Z, 60 min 0 s further; it never goes back"
-    assert there in refused.err and refused.err.endswith("give --yes\n")
-    (mark,) = served.call("GET", f"/v1/streams/{stream}/marks")["marks"]
-    assert mark["time"] == NOON
-    assert strandline(command, stream, "w1", "--yes").code == 0
-    assert strandline(command, stream, "w2").code == 0  # nothing moves
-    assert served.call("GET", f"/v1/streams/{stream}/marks")["marks"][-1]["time"] == NOON + 3_600_000
-
-
-def test_so_does_who_includes_the_writer_to_which_it_would_go(served: Any, strandline: Callable[..., Any]) -> None:
-    stream = served.stream()
-    for writer, time in (("w1", NOON), ("w2", NOON + 3_600_000)):
-        served.note(stream, writer, time, s0=1)
-    for writer in ("w2", "w1"):
-        assert strandline("exclude", stream, writer).code == 0  # nothing moves
-    refused = strandline("include", stream, "w2")
-    assert refused.code == 1 and "60 min 0 s further; it never goes back" in refused.err
-    assert [strandline("include", stream, each).code for each in ("w1", "w2")] == [0, 0]
 
 
 def test_a_writer_whose_notes_are_refused_as_too_far_ahead_is_named_with_the_reason(
