@@ -106,7 +106,7 @@ def lived(served: InProcess, fleet: Fleet) -> tuple[list[tuple[State, float]], K
     seen: list[tuple[State, float]] = []
     at_death, events = key(served), list(fleet.events)
     seconds = 0.0
-    while seconds <= fleet.died_s + 6 * max(fleet.step_s * 60, 20):
+    while seconds <= fleet.died_s + 180 * fleet.step_s:
         while events and events[0][0] <= seconds:
             at, writer = events.pop(0)
             served.note(writer, NOON + round(at * SECOND), {})

@@ -18,6 +18,14 @@ from controller.storage.tokens import add_token, digest_of, has_tokens, list_tok
 from strandline.access import Grant, Role
 from tests.served import ROOT
 
+# Runs several commands at one terminal.
+AT_A_TERMINAL = """
+import os, sys
+from controller.cli import main
+for words in sys.argv[1:]:
+    code = main(["token", *words.split()])
+    print(f"left with {code}, store: {os.path.exists('store.db')}", file=sys.stderr)
+"""
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -32,27 +40,27 @@ def test_a_token_has_256_random_bits_and_is_printed_once_and_alone(strandline: R
 
 
 def test_the_first_token_and_a_revocation_ask_at_a_terminal(tmp_path: Path) -> None:
-    store = tmp_path / "store.db"
-    token = [sys.executable, "-m", "controller", "token"]
-
-    def answered(*words: str, by: bytes) -> tuple[int, str]:
-        here, terminal = pty.openpty()
-        os.write(here, by)
-        asked = [*token, *words, "--database", str(store)]
-        done = subprocess.run(asked, stdin=terminal, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
-        os.close(here)
-        os.close(terminal)
-        return done.returncode, done.stderr
-
-    refused = answered("create", "anna", "--role", "admin", by=b"n\n")
-    assert refused[0] == 1 and "[y/N]" in refused[1] and "nothing was changed" in refused[1]
-    assert not store.exists()
-    made = answered("create", "anna", "--role", "admin", by=b"y\n")
-    assert made[0] == 0 and "This is the first token" in made[1]
-    assert answered("create", "ben", "--role", "admin", by=b"")[0] == 0  # nobody is asked again
-    code, said = answered("revoke", "ben", by=b"n\n")
-    assert code == 1 and "Revoke ben?" in said and "nothing was changed" in said
-    assert answered("revoke", "ben", "--yes", by=b"")[0] == 0
+    asked = (
+        "create anna --role admin",
+        "create anna --role admin",
+        "create ben --role admin",
+        "revoke ben",
+        "revoke ben --yes",
+    )
+    here, terminal = pty.openpty()
+    os.write(here, b"n\ny\nn\n")  # nobody is asked at the third one, nor at the last
+    command = [sys.executable, "-c", AT_A_TERMINAL, *asked]
+    environment = {**os.environ, "STRANDLINE_DATABASE": str(tmp_path / "store.db"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, stdin=terminal, capture_output=True, text=True, cwd=tmp_path, env=environment, check=True, timeout=60
+    )
+    os.close(here)
+    os.close(terminal)
+    refused, made, another, kept, revoked, rest = done.stderr.split("left with ")
+    assert "[y/N]" in refused and "nothing was changed" in refused and made.startswith("1, store: False\n")
+    assert "This is the first token" in made and another.startswith("0, store: True\n") and "[y/N]" not in another
+    assert kept.startswith("0") and "Revoke ben?" in kept and "nothing was changed" in kept
+    assert revoked.startswith("1") and "[y/N]" not in revoked and rest == "0, store: True\n"
 
 
 def test_json_has_what_was_made_and_what_there_is(strandline: Run) -> None:
