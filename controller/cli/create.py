@@ -23,7 +23,7 @@ def segments(text: str) -> int | Literal["open"]:
     try:
         return "open" if text == "open" else IntRange(1, SEGMENTS_PER_STREAM)(text)
     except click.BadParameter as error:
-        raise click.BadParameter(f"{error}, nor open") from None
+        raise click.BadParameter(f"{str(error).rstrip('.')}, nor open") from None
 
 
 @click.command

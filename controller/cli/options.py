@@ -135,11 +135,11 @@ def _ranged_segment(text: str) -> dict[str, Any]:
     return {"id": name, "low": float(low), "high": float(high)}
 
 
-def _new_segment(given: dict[str, Any]) -> NewSegment:
+def _new_segment(given: Any) -> NewSegment:
     from strandline.core.segment import NewSegment
 
-    unknown = given.keys() - {"id", "low", "high", "predecessors"}
-    if unknown or not isinstance(given.get("id"), str):
+    fields = {"id", "low", "high", "predecessors"}
+    if not isinstance(given, dict) or given.keys() - fields or not isinstance(given.get("id"), str):
         raise ValueError("each has an id, and a low and a high, or predecessors")
     predecessors = given.get("predecessors")
     return NewSegment(
