@@ -81,7 +81,7 @@ quick: environment ## Run the tests that need no server, in a minute
 	$(RUN) -m "not full" $(QUICK)
 
 # What a test of the core has to reach: every branch.
-CORE := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain clock coalesce cut event_time event_windows incomplete model order progress replica segment time_index time_units tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire/test_problems.py)
+CORE := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain clock coalesce cut event_time event_windows incomplete model order progress segment several/test_caches.py time_index time_units tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire/test_problems.py)
 coverage: environment ## Show that the core's own tests reach every branch of it
 	$(BIN)/python -m coverage run -m pytest $(CORE)
 	$(BIN)/python -m coverage report

@@ -79,7 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 
 # What takes long though it needs no Spark.
-LONG = tuple(f"tests/{folder}/" for folder in ("chaos", "demo", "histories", "relay", "replica", "several"))
+LONG = tuple(f"tests/{folder}/" for folder in ("chaos", "demo", "histories", "relay", "several"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,7 +27,6 @@ ROOT = Path(__file__).resolve().parents[1]
 LOADED = (
     "controller.cli.serve",
     "controller.dashboard.routes",
-    "jinja2",
     "controller.server",
     "psycopg",
     "sqlalchemy.dialects.postgresql.psycopg",
@@ -44,9 +43,10 @@ END_DEADLINE_S = 30
 
 
 def load() -> None:
-    """Loads everything that a controller does before it serves its first call."""
+    """Loads everything that a controller does before it serves its first call, the dashboard's templates with it."""
     for name in LOADED:
         import_module(name)
+    import_module("controller.dashboard.routes").templates()
     if threading.active_count() > 1:
         raise RuntimeError(f"a thread would be missing in what is forked: {threading.enumerate()}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, tzinfo
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs
@@ -83,7 +83,7 @@ def add_dashboard(app: FastAPI) -> None:
     if not is_installed():
         app.add_route("/", _missing, include_in_schema=False)
         return
-    app.state.templates = _templates()
+    templates()  # made now, where nobody waits for it
     app.include_router(router)
     app.mount("/static", _Files(packages=[("controller.dashboard", "static")]))
 
@@ -103,7 +103,9 @@ async def _missing(_request: Request) -> HTMLResponse:
     return HTMLResponse(_MISSING, headers=_PAGE)
 
 
-def _templates() -> jinja2.Environment:
+@cache
+def templates() -> jinja2.Environment:
+    """All templates, compiled."""
     import jinja2
 
     made = jinja2.Environment(
@@ -114,7 +116,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     for name in made.list_templates():
-        made.get_template(name)  # at the start, where nobody waits for it
+        made.get_template(name)
     return made
 
 
@@ -185,7 +187,6 @@ def _refused(request: Request, who: Visitor, error: StrandlineError) -> Response
 
 
 def _drawn(request: Request, template: str, shows: Mapping[str, Any], status: int = 200) -> HTMLResponse:
-    made: jinja2.Environment = request.app.state.templates
     zone = ZONE.get()
     theme = request.cookies.get(THEME_COOKIE, "")
     of_all = {
@@ -197,7 +198,7 @@ def _drawn(request: Request, template: str, shows: Mapping[str, Any], status: in
         "live": True,
         "who": None,
     }
-    text = made.get_template(template).render({**of_all, **shows})
+    text = templates().get_template(template).render({**of_all, **shows})
     return HTMLResponse(text, status_code=status, headers=_PAGE)
 
 
