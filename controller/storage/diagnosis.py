@@ -47,10 +47,14 @@ class StoreTrouble(Declared):
 
 
 class StoreMoved(StoreTrouble):
-    """An SQLite file was removed, renamed or replaced while it was served: writes go to a file without a name."""
+    """An SQLite file, or one beside it, was removed, renamed or replaced while it was served: writes go to a file
+    without a name, or another controller may serve it too."""
 
     cause = Cause.MOVED
-    says = "the store's file was removed, renamed or replaced while it was served: put it back, or restart"
+    says = (
+        "the store's file, or its -wal or .lock, was removed, renamed or replaced while it was served: put it back, or "
+        "restart"
+    )
     path: str
 
 

@@ -178,20 +178,21 @@ def check_no_backup(connection: Connection, path: str) -> None:
 
 
 class ServedFiles:
-    """The files that a controller has open: the store and its write-ahead log.
+    """The files that a controller has open: the store, its write-ahead log, and the lock that keeps others out.
 
-    SQLite goes on writing to a removed file without an error. So the files are compared by inode, which no other file
-    can have while they are open.
+    SQLite goes on writing to a removed file without an error, and a removed lock keeps nobody out. So the files are
+    compared by inode, which no other file can have while they are open.
     """
 
     def __init__(self, path: str) -> None:
         """Call it while SQLite has the files open, after its first transaction."""
         absolute = os.path.abspath(path)
-        self._files = {path: os.stat(path) for path in (absolute, f"{absolute}-wal") if os.path.exists(path)}
+        files = absolute, f"{absolute}-wal", lock_path(absolute)
+        self._files = {file: os.stat(file) for file in files if os.path.exists(file)}
         self._path = absolute
 
     def check(self) -> None:
-        """Raises StoreMoved unless both paths still name the same files."""
+        """Raises StoreMoved unless all paths still name the same files."""
         try:
             same = all(map(os.path.samestat, map(os.stat, self._files), self._files.values()))
         except OSError:

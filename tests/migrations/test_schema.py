@@ -214,12 +214,13 @@ def test_the_path_of_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
         assert (tmp_path / "what?timeout=5").exists()
 
 
+@pytest.mark.parametrize("beside", ["-wal", ".lock"])
 @pytest.mark.parametrize("served", ["store.db", "link.db"])
-def test_the_log_beside_the_real_file_is_watched_under_all_its_names(tmp_path: Path, served: str) -> None:
+def test_what_is_beside_the_real_file_is_watched_under_all_its_names(tmp_path: Path, served: str, beside: str) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
     with open_database(str(tmp_path / served)) as database:
         database.check_files()
-        (tmp_path / "store.db-wal").unlink()
+        (tmp_path / f"store.db{beside}").unlink()
         with pytest.raises(StoreMoved):
             database.check_files()
 
