@@ -51,7 +51,7 @@ class InThread:
         self.server = Server(config, app, served, lambda: None, Connections(DEFAULT_LIMITS, CONNECTIONS))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False, verify=trusted or True)
+        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False, verify=trusted or False)
         assert self.client.get("/readyz").is_success
 
     def _serve(self) -> None:

@@ -178,7 +178,7 @@ class OwnProcess:
             self._end()
             raise AssertionError(f"it did not start: {line}{self.errors}")
         self.url = found[0]
-        self.client = httpx.Client(base_url=self.url, timeout=30, verify=trusted or True)
+        self.client = httpx.Client(base_url=self.url, timeout=30, verify=trusted or False)
 
     def kill(self) -> None:
         """Ends it as a crash would."""

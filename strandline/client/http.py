@@ -292,7 +292,9 @@ class _Transport:
     """What the waiting and the awaiting transport share: where a request goes, and what came of it."""
 
     def __init__(self, controller: str | Sequence[str], token: str | None, answer_bytes: int) -> None:
-        self._choice = AddressChoice(check_addresses(controller), time.monotonic)
+        addresses = check_addresses(controller)
+        self._choice = AddressChoice(addresses, time.monotonic)
+        self._secure = addresses[0].lower().startswith("https:")  # as all of them are
         self._headers = _headers(token)
         self._answer_bytes = answer_bytes
         self._seen: dict[str, str] = {}  # by stream, how new the newest answer was: no later one is to be older
@@ -365,7 +367,7 @@ class HttpTransport(_Transport):
         from strandline.client import over_httpx
 
         super().__init__(controller, token, answer_bytes)
-        self._exchanges = over_httpx.blocking(client, trusted)
+        self._exchanges = over_httpx.blocking(client, trusted, self._secure)
 
     def send(self, request: Request, timeout_ms: float) -> Outcome:
         return drive(self._attempt(request, timeout_ms), self._exchanges.exchange)
@@ -390,7 +392,7 @@ class AsyncHttpxTransport(_Transport):
         from strandline.client import over_httpx
 
         super().__init__(controller, token, answer_bytes)
-        self._client = client if client is not None else over_httpx.async_client(trusted)
+        self._client = client if client is not None else over_httpx.async_client(trusted, self._secure)
         self._exchange = partial(over_httpx.exchange_async, self._client)
 
     async def send(self, request: Request, timeout_ms: float) -> Outcome:

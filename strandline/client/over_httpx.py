@@ -38,6 +38,8 @@ _CHECK_S: Final = 0.25  # between two looks at what is overdue
 _IDLE_CHECKS: Final = 40  # that find no exchange; then the thread ends until there is one again
 _OVERDUE: Final = "the answer took too long, and its connection was closed"
 _url: Final = lru_cache(256)(httpx.URL)  # a client has few
+# Over plain HTTP nothing is verified, and to load what the machine trusts takes as long as a hundred notes.
+_NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class BlockingExchanges:
@@ -109,12 +111,19 @@ class BlockingExchanges:
                         del self._under_way[sent]
 
 
-def blocking(client: Callable[[], httpx.Client] | None, trusted: ssl.SSLContext | None) -> BlockingExchanges:
-    return BlockingExchanges(client or partial(httpx.Client, limits=_LIMITS, verify=trusted or True))
+def blocking(
+    client: Callable[[], httpx.Client] | None, trusted: ssl.SSLContext | None, secure: bool
+) -> BlockingExchanges:
+    """`secure` is whether there are addresses with https."""
+    return BlockingExchanges(client or partial(httpx.Client, limits=_LIMITS, verify=_verifying(trusted, secure)))
 
 
-def async_client(trusted: ssl.SSLContext | None) -> httpx.AsyncClient:
-    return httpx.AsyncClient(limits=_LIMITS, verify=trusted or True)
+def async_client(trusted: ssl.SSLContext | None, secure: bool) -> httpx.AsyncClient:
+    return httpx.AsyncClient(limits=_LIMITS, verify=_verifying(trusted, secure))
+
+
+def _verifying(trusted: ssl.SSLContext | None, secure: bool) -> ssl.SSLContext | bool:
+    return trusted or secure or _NOBODY
 
 
 async def exchange_async(client: httpx.AsyncClient, sent: Exchange) -> Exchanged:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,6 +28,14 @@ def eventually(happens: Callable[[], bool]) -> None:
     while not happens():
         assert time.monotonic() < until
         time.sleep(0.005)
+
+
+def test_certificates_are_loaded_for_https_alone(flavour: Flavour, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = Mock(return_value=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    monkeypatch.setattr(ssl, "create_default_context", load)
+    for scheme, count in (("http", 0), ("https", 1), ("HTTPS", 2)):
+        assert isinstance(flavour.send(f"{scheme}://127.0.0.1:1"), NotReached)
+        assert load.call_count == count
 
 
 def test_a_proxy_of_the_environment_gets_the_request(
