@@ -46,7 +46,7 @@ class NaiveCalls(NaiveStream):
             writer.phase[key], writer.floor[key] = "joined", max(times, default=None)
             writer.lost_at.pop(key, None)
             writer.answered.pop(key, None)
-            floors[key] = writer.floor[key]
+            floors[key] = self.floor_of_readers(writer, key, writer.floor[key])
         self.leave_out_at_once()
         return self.epochs, floors
 
@@ -79,7 +79,10 @@ class NaiveCalls(NaiveStream):
             and le(cut, writer.position())
             and all(key in writer.phase and writer.time(key) == time for key, time in times.items())
         )
-        floors = {key: self.floor_told(writer, key, time, repeats=repeats, now=now) for key, time in times.items()}
+        floors = {
+            key: self.floor_of_readers(writer, key, self.floor_told(writer, key, time, repeats=repeats, now=now))
+            for key, time in times.items()
+        }
         late = any(time < at for key, time in times.items() if (at := floors[key]) is not None)
         if repeats:
             assert writer is not None
@@ -99,6 +102,18 @@ class NaiveCalls(NaiveStream):
         if floor is not None and time < floor:
             return floor
         return writer.answered.get(key) if writer is not None and repeats else None
+
+    def floor_of_readers(self, writer: NaiveWriter | None, key: str, floor: int | None) -> int | None:
+        """Where readers went on without the stream, that is late which a writer had not noted by then."""
+        passed, noted = self.passed.get(key), writer.time(key) if writer is not None and key in writer.phase else None
+        if passed is None or (noted is not None and noted >= passed):
+            return floor
+        return max(passed, passed if floor is None else floor)
+
+    def let_pass(self, times: Mapping[str, int]) -> bool:
+        before = dict(self.passed)
+        self.passed |= {key: max(time, before.get(key, time)) for key, time in times.items()}
+        return self.passed != before
 
     def stands(self, writer: NaiveWriter | None, key: str) -> bool:
         """Whether it counts, and with no less than the last mark's time."""
@@ -245,6 +260,12 @@ class NaiveCalls(NaiveStream):
         self.final.update(seal)
         self.before.update(create)
 
+    def truncate(self, position: Mapping[str, int], now: int) -> dict[str, int]:
+        """Only to where the log is: what is refused is for the segments' own tests."""
+        self.moment(now)
+        self.head = join((self.head, self.closed(position)))
+        return self.head
+
     def drop_segment(self, segment: str, now: int) -> None:
         """As if it had never been noted. Marks stay as they were made, but the next one follows without it."""
         self.moment(now)
@@ -254,6 +275,7 @@ class NaiveCalls(NaiveStream):
             raise Refusal("invalid_scale")
         self.before.pop(segment)
         self.final.pop(segment, None)
+        self.head = without(self.head, segment)
         for writer in self.everyone():
             writer.said = [
                 replace(each, given=without(each.given, segment), cut=without(each.cut, segment))

@@ -149,6 +149,8 @@ class NaiveStream:
         self.newest_of_gone: dict[str, list[int | None]] = {}  # by key
         self.uppers: dict[tuple[str, int], int] = {}  # which upper the core chose for a mark, by key and seq
         self.deaf_since: int | None = None  # since when nobody has served
+        self.head: Offsets = {}
+        self.passed: dict[str, int] = {}  # by key, to where readers went on without the stream
 
     # -- roles and time ------------------------------------------------------------------------------------------
 
@@ -532,7 +534,7 @@ class NaiveStream:
                 raise Refusal("beyond_final_offset", self.final[segment])
 
     def end_noted(self) -> Offsets:
-        return join(writer.position() for writer in self.everyone())
+        return join((*(writer.position() for writer in self.everyone()), self.head))
 
     def changed(self, **settings: Any) -> StreamConfig:
         return replace(self.config, **settings)

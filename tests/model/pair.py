@@ -130,7 +130,7 @@ class Pair:
     def step(self) -> None:
         """One call, drawn from the choices, at a moment that is drawn too; sometimes before the last one."""
         self.now += self.choices.pick((1, 0, 7, 30, 70, 150, -20))
-        what = self.choices.integer(0, 22)
+        what = self.choices.integer(0, 24)
         writer = self.choices.pick(WRITERS)
         if what < 9:
             self.note(writer)
@@ -158,6 +158,10 @@ class Pair:
             self.pause()
         elif what == 21:
             self.stop_or_begin_to_serve()
+        elif what == 22:
+            self.truncate()
+        elif what == 23:
+            self.let_pass()
         else:
             self.both("advance")
 
@@ -227,6 +231,20 @@ class Pair:
         if self.core.sealed or (piece is not None and piece.final is not None):
             return
         self.both("drop_segment", segment)
+
+    def truncate(self) -> None:
+        ends = {name: end for name, end in (self.log.end() | self.naive.final).items() if name in self.core.graph}
+        self.both("truncate", {name: self.choices.integer(0, end) for name, end in ends.items()})
+
+    def let_pass(self) -> None:
+        """Readers go on without the stream."""
+        key = self.choices.pick(self.keys)
+        passed = {key: (self.naive.last_time(key) or START_MS) + self.choices.pick((0, 3, 40))}
+        self.tell(lambda: f"readers pass {passed}")
+        mine = self.naive.let_pass(passed)
+        for stream in (self.core, self.unstopped):
+            self.same("let_pass", stream.let_pass(passed), mine)
+        self.store.take(self.core, self.core.drain())
 
     def configure(self) -> None:
         drawn = draw_config(self.choices)
@@ -316,6 +334,8 @@ class Pair:
                 return result.seq, result.time, cut, result.newest, result.excluded, result.created_at
             case NaiveMark():
                 return result.seq, result.time, result.cut, result.newest, result.excluded, result.created_at
+            case Cut():
+                return dict(result.items())
             case list():
                 return [self.plain(mark) for mark in result]
             case _:

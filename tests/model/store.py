@@ -28,6 +28,7 @@ class Store:
     sealed: bool = False
     epochs: int = 0
     head: Cut = NOTHING
+    passed: Mapping[str, int] = field(default_factory=dict)
     writers: dict[str, bytes] = field(default_factory=dict)
     last_marks: dict[str, Mark] = field(default_factory=dict)
     remainders: dict[str, Remainder] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class Store:
         """Stores what has changed, and nothing else."""
         if changes.stream:
             self.config, self.sealed, self.epochs, self.head = stream.config, stream.sealed, stream.epochs, stream.head
-            self.remainders = stream.remainders
+            self.passed, self.remainders = dict(stream.passed), stream.remainders
         self.segments.update(changes.segments)
         for name in changes.forgotten:
             self.writers.pop(name, None)
@@ -59,6 +60,7 @@ class Store:
             sealed=self.sealed,
             epochs=self.epochs,
             head=self.head,
+            passed=self.passed,
             clock=self.clock,
             writers=[pickle.loads(stored) for stored in self.writers.values()],
             last_marks=self.last_marks.values(),
