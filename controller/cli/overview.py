@@ -6,7 +6,7 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.screen import Output, prints
-from controller.cli.stream_table import all_lines, ask_known, frame, of_streams, others, rows
+from controller.cli.stream_table import ask_known, frame, of_streams, stream_rows
 from controller.operators.wording import how_many_serve
 from controller.terminal import remark
 from strandline.limits import PAGE_ENTRIES
@@ -20,13 +20,13 @@ def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, o
     """Show streams once, those in trouble first: their time, its lag, which writer holds it back and when that one
     times out."""
     seen = ask_known(client, streams, PAGE_ENTRIES, trouble=trouble)
-    none = ["no stream is in trouble" if trouble else "there is no stream yet"]
+    none = "no stream is in trouble" if trouble else "there is no stream yet"
+    how = None if streams else "`strandline overview NAME` shows one"
     serving = None if streams else how_many_serve(seen.controllers)
     output.show(
         frame(seen),
         lambda: [
-            *(rows(all_lines(seen, output.times, streams)) or none),
-            *([] if streams else others(seen, "`strandline overview NAME` shows one")),
+            *stream_rows(seen, output.times, streams, none=none, others=how),
             *([f"{serving} controllers serve: `strandline controllers` names them"] if serving else []),
         ],
     )

@@ -187,10 +187,13 @@ def rows(lines: Sequence[StreamLine]) -> list[str]:
     return table([HEADER[place] for place in places], [[line.cells[place] for place in places] for line in lines])
 
 
-def others(seen: StreamsSeen, how: str) -> list[str]:
-    """How many streams there are besides, and how to see them."""
-    more = seen.known - len(seen.names)
-    return [f"and {more:,} more: {how}"] if more > 0 else []
+def stream_rows(seen: StreamsSeen, times: Times, named: Sequence[str], *, none: str, others: str | None) -> list[str]:
+    """The lines of these streams, or of all, and how many there are besides and how to see these `others`; `none` says
+    that there is no stream, as far as that is known."""
+    lines, more = rows(all_lines(seen, times, named)), seen.known - len(seen.names)
+    if others is not None and more > 0:
+        lines.append(f"and {more:,} more: {others}")
+    return lines or ([] if seen.partial else [none])
 
 
 def in_calls(names: Iterable[str]) -> list[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -10,11 +9,10 @@ import click
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import name_of
 from controller.cli.screen import MARK_HEADER, Output, fields, listing, mark_row, prints, settings
-from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, others, rows, state_text
-from controller.operators.wording import Times, counts, holding, key_name
-from controller.terminal import remark
+from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, ask_streams, state_text, stream_rows
+from controller.operators.wording import Times, counts, holding, indented, key_name
+from controller.terminal import remark, say
 from strandline.client.calls import describe, list_streams
-from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatus
 from strandline.wire.streams import StreamDescription, settings_by_name
 
@@ -25,36 +23,36 @@ SEGMENTS_SHOWN: Final = 50
 @click.argument("stream", required=False, type=name_of("stream"), help="the stream to describe")
 @calls_controller
 @prints
-def command(client: ControllerClient, stream: str | None, output: Output) -> None:
+def command(client: ControllerClient, stream: str | None, output: Output) -> int:
     """List the streams, or describe one.
 
     The description has its segments, its writers by state, its latest marks, and who holds time back.
     """
     if stream is None:
-        names = client.every(list_streams, "streams") if output.as_json else []
-        output.show({"streams": names, "next": None}, lambda: _table(client, output.times))
+        if output.as_json:
+            say(indented({"streams": client.every(list_streams, "streams"), "next": None}))
+            return 0
+        seen = ask_streams(client, limit=STREAMS_SHOWN)
+        say(*_table(seen, output.times))
     else:
         described = client.ask(describe(stream))
-        output.show(described.json, lambda: _page(client, stream, described.value, output.times))
-
-
-def _seen(client: ControllerClient, names: Sequence[str] = (), limit: int = PAGE_ENTRIES) -> StreamsSeen:
-    """These streams, or the first; says what is not known of them."""
-    seen = ask_streams(client, names, limit)
+        if output.as_json:
+            say(indented(described.json))
+            return 0
+        seen = ask_streams(client, [stream])
+        say(*_page(seen, stream, described.value, output.times))
     if seen.lacks is not None:
         remark(f"strandline streams: {seen.lacks}")
-    return seen
+    return int(seen.partial)
 
 
-def _table(client: ControllerClient, times: Times) -> list[str]:
-    seen = _seen(client, limit=STREAMS_SHOWN)
-    lines = rows(all_lines(seen, times, sorted(seen.names))) or ["there is no stream yet"]
-    more = "--json names all, `strandline streams NAME` describes one"
-    return [*lines, *others(seen, more)]
+def _table(seen: StreamsSeen, times: Times) -> list[str]:
+    others = "--json names all, `strandline streams NAME` describes one"
+    return stream_rows(seen, times, sorted(seen.names), none="there is no stream yet", others=others)
 
 
-def _page(client: ControllerClient, name: str, stream: StreamDescription, times: Times) -> list[str]:
-    status = _seen(client, [name]).streams.get(name)  # None where the stream was deleted just now
+def _page(seen: StreamsSeen, name: str, stream: StreamDescription, times: Times) -> list[str]:
+    status = seen.streams.get(name)  # None where the stream was deleted just now
     keys = status.keys if status is not None else {}
     seen_at = status.seen_at if status is not None else 0
     held = [

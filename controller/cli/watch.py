@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from itertools import chain, repeat
 
 import click
 
@@ -20,8 +21,7 @@ from controller.cli.stream_table import (
     ask_streams,
     frame,
     of_streams,
-    others,
-    rows,
+    stream_rows,
 )
 from controller.operators.wording import Times, compact
 from controller.terminal import printable, say
@@ -65,12 +65,10 @@ def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, o
 
 def _table(named: Sequence[str], seen: StreamsSeen, lacks: str | None, times: Times) -> list[tuple[str, bool]]:
     """The lines of the table, and whether each stands out."""
-    lines = all_lines(seen, times, named)
-    stands_out = [False, *(line.stands_out for line in lines)]
-    shown = rows(lines) or ["there is no stream to show"]
-    table = list(zip(shown, stands_out, strict=True))
-    if not named:
-        table += [(line, False) for line in others(seen, "name those to watch")]
+    stands_out = [False, *(line.stands_out for line in all_lines(seen, times, named))]
+    others = None if named else "name those to watch"
+    shown = stream_rows(seen, times, named, none="there is no stream to show", others=others)
+    table = list(zip(shown, chain(stands_out, repeat(False)), strict=False))
     if lacks is not None:
         table.append((lacks, True))
     return table

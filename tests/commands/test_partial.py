@@ -1,4 +1,4 @@
-"""`strandline overview` where the rows of a stream cannot be read."""
+"""`strandline overview` and `strandline streams` where the rows of a stream cannot be read."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ def test_an_overview_that_lacks_streams_says_so(tmp_path: Path, strandline: Call
     second = OwnProcess(store)
     try:
         assert second.client.get("/v1/streams/torn").status_code == 500  # lists load nothing: a call has to find it
-        told = strandline("overview", "--controller", second.url)
+        told = [strandline(command, "--controller", second.url) for command in ("overview", "streams")]
         as_json = json.loads(strandline("overview", "--json", "--controller", second.url).out)
     finally:
         second.stop()
 
     assert "in trouble" not in whole.out.splitlines()[-1]
-    assert told.code == 1 and told.err.endswith("more may be in trouble\n")
+    for each in told:
+        assert each.code == 1 and each.err.endswith("more may be in trouble\n"), each
+        assert "no stream yet" not in each.out
     assert as_json["partial"] is True
