@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +36,7 @@ from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from strandline.testing import Fault, InProcessController
 from strandline.testing.faults import Entry
+from strandline.wire.streams import WireMark
 from tests.drawn import Draw, Suite
 from writer_client import BackgroundWriter, Writer
 from writer_client.departure import Leaving
@@ -104,16 +105,31 @@ class Written:
 
 @dataclass
 class Checked:
-    """A mark, or a watermark, and the names whose earlier events it has to cover."""
+    """A mark, and the names whose earlier events it has to cover."""
 
     time: int
     cut: Cut
     complete: bool
+    newest: int | None
     names: frozenset[str]
     events: int  # there were so many; later ones count in any case
 
+    @classmethod
+    def of(cls, mark: WireMark, cut: Cut, names: Iterable[str], events: Sequence[Written]) -> Checked:
+        return cls(mark.time, cut, not mark.excluded, mark.newest, frozenset(names), len(events))
+
     def counts(self, number: int, event: Written) -> bool:
         return number >= self.events or event.name in self.names
+
+    def check(self, name: object, events: Sequence[Written]) -> None:
+        """Raises Untrue for an event that the mark has to cover and does not, and for one below it that is newer than
+        it says."""
+        for number, event in enumerate(events):
+            is_below = event.offset < self.cut.offset(event.segment)
+            if self.complete and not is_below and event.time < self.time and self.counts(number, event):
+                raise Untrue(f"complete mark {name} of {self.time} at {dict(self.cut.offsets)}: {event}")
+            if is_below and self.newest is not None and event.time > self.newest:
+                raise Untrue(f"mark {name} at {dict(self.cut.offsets)} has newest {self.newest}: {event}")
 
 
 @dataclass
@@ -545,20 +561,14 @@ class History:
             name = (page.identity, mark.seq, mark.created_at)
             if name not in self.ever and all(segment in graph for segment in mark.cut):
                 cut = graph.closed(mark.cut, position_cut(mark.cut))
-                names, count = frozenset(self.names), len(self.events)
-                self.ever[name] = Checked(mark.time, cut, not mark.excluded, names, count)
-                self.say(f"mark {mark.seq} of {mark.time} at {dict(mark.cut)}, without {mark.excluded}")
+                self.ever[name] = Checked.of(mark, cut, self.names, self.events)
+                self.say(
+                    f"mark {mark.seq} of {mark.time} at {dict(mark.cut)}, newest {mark.newest}, without {mark.excluded}"
+                )
             if name in self.ever:
                 self.marks[mark.seq] = self.ever[name]
         for seq, checked in self.marks.items():
-            if not checked.complete:
-                continue
-            for number, event in enumerate(self.events):
-                if not checked.counts(number, event):
-                    continue
-                if event.time < checked.time and event.offset >= checked.cut.offsets.get(event.segment, 0):
-                    raise Untrue(f"complete mark {seq} of {checked.time} at {dict(checked.cut.offsets)}: {event}")
-
+            checked.check(seq, self.events)
         self.check_wait(self.asking.randint(0, self.highest + 1))
 
     def check_wait(self, time: int) -> None:

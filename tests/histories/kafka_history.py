@@ -55,7 +55,7 @@ class Topic:
     name: str
     events: list[Written] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
-    marks: dict[int, tuple[Checked, int | None]] = field(default_factory=dict)
+    marks: dict[int, Checked] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
 
 
@@ -382,17 +382,10 @@ class KafkaHistory:
                 topic.seen[segment] = max(begin, end)
         page = self.connection.run(calls.marks(topic.name, after=max(topic.marks, default=0), limit=1000))
         for mark in page.marks:
-            cut, names = position_cut(mark.cut), frozenset(topic.names)
-            checked = Checked(mark.time, cut, not mark.excluded, names, len(topic.events))
-            topic.marks[mark.seq] = checked, mark.newest
+            topic.marks[mark.seq] = Checked.of(mark, position_cut(mark.cut), topic.names, topic.events)
             self.say(f"{topic.name}: mark {mark.seq} of {mark.time} at {dict(mark.cut)}, newest {mark.newest}")
-        for seq, (checked, newest) in topic.marks.items():
-            for event in topic.events:
-                below = event.offset < checked.cut.offsets.get(event.segment, 0)
-                if checked.complete and event.time < checked.time and not below:
-                    raise Untrue(f"complete mark {seq} of {checked.time} at {dict(checked.cut.offsets)}: {event}")
-                if newest is not None and below and event.time > newest:
-                    raise Untrue(f"mark {seq} has newest {newest}: {event}")
+        for seq, checked in topic.marks.items():
+            checked.check(seq, topic.events)
 
 
 def over(kafka: Kafka, connection: Connection | None = None, name: str = "kafka") -> Suite:
