@@ -319,6 +319,7 @@ class Told:
     events: list[list[Written]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
     marks: dict[str, list[Any]] = field(default_factory=lambda: {key: [] for key in KEYS})
     is_old: bool = False  # the topic was made anew, and the stream was not
+    is_same: bool = True  # nothing was lost or made anew
 
 
 @dataclass
@@ -330,6 +331,8 @@ class Producer:
     is_in: bool = False  # it may write
     coming: int | None = None  # the offset of the record by which it comes back
     times: Mapping[str, int] | None = None  # those of that record, if they are greater than all before
+    said: dict[str, int] = field(default_factory=dict)  # the greatest times of its records
+    closes: bool = False  # by the last of them
 
 
 @dataclass
@@ -411,6 +414,8 @@ class RelayHistory:
         """Sends a record; returns its offset."""
         value = json.dumps({"stream": told.name, "writer": producer.name, **says}).encode()
         offset: int = self.kafka.send(self.partition_of(producer), value)
+        producer.said |= {key: max(time, producer.said.get(key, time)) for key, time in says.get("times", {}).items()}
+        producer.closes = "close" in says
         self.say(f"{producer.name} of {told.name} says {says} at {offset}")
         return offset
 
@@ -645,6 +650,7 @@ class RelayHistory:
         """The topic is made anew, and the stream with it, or later."""
         told.is_old = not told.is_old and self.random.random() < 0.4
         self.kafka.recreate(told.name)
+        told.is_same = False
         told.events = [[] for _ in range(PARTITIONS)]
         self.say(f"the topic {told.name} is made anew{', and the stream is not' if told.is_old else ''}")
         if not told.is_old:
@@ -665,7 +671,7 @@ class RelayHistory:
         count = min(self.random.randint(1, 3), len(told.events[partition]))
         if count and self.kafka.lose_end(told.name, partition, count):
             del told.events[partition][-count:]
-            told.is_old = True
+            told.is_old, told.is_same = True, False
             self.say(f"{told.name} loses the last {count} of {partition}")
             self.some(told, self.write)
             self.some(told, self.leave)
@@ -673,15 +679,32 @@ class RelayHistory:
             self.mark_by_another(told)
 
     def finish(self) -> None:
-        """One relay is left, and everybody says a last word, and then comes back."""
+        """One relay is left, which notes all that was said; everybody says a last word, and then comes back."""
         self.kill_all()
         self.kafka.end_all()
         self.away.clear()
         for told in self.streams.values():
             if told.is_old:
                 self.recreate_stream(told)
+        self.read_all()
+        self.check_said()
         self.say_last((None, "idle", "close"))
         self.say_last((None,))
+
+    def read_all(self) -> None:
+        for _ in range(100):
+            self.go_on(20)
+            if self.kafka.committed() == self.kafka.sent():
+                return
+
+    def check_said(self) -> None:
+        """No relay told the group of a record that was not noted, where nothing was made anew."""
+        for (stream, name), producer in self.producers.items():
+            page = self.connection.run(calls.list_writers(stream))
+            found = {each.writer: dict(each.times) for each in page.writers}.get(name)
+            is_gone = found is None and (producer.closes or not producer.said)
+            if self.streams[stream].is_same and found != producer.said and not is_gone:
+                raise Untrue(f"{name} of {stream} has said {producer.said}, and is at {found}")
 
     def say_last(self, words: tuple[str | None, ...]) -> None:
         """Everybody says a time, which may be that of before, and a last word, and all of it is noted."""
@@ -690,10 +713,7 @@ class RelayHistory:
             last[stream, name] = leaving = self.random.choice(words)
             times = self.draw_times(producer, KEYS, back=False) if leaving else producer.bounds
             self.record(self.streams[stream], producer, times=dict(times), **({leaving: True} if leaving else {}))
-        for _ in range(100):
-            self.go_on(20)
-            if self.kafka.committed() == self.kafka.sent():
-                break
+        self.read_all()
         for (stream, name), leaving in last.items():
             page = self.connection.run(calls.list_writers(stream))
             found = {each.writer: (each.state, dict(each.times)) for each in page.writers}
