@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 WRITERS = ("a", "b", "c")
 START_MS = 1_000
+AHEAD_MS = 500  # of the clock, where times are bounded
 TOLD = {  # the value of a refusal that the caller goes on with
     "time_went_back": "stored_time",
     "position_went_back": "stored_offset",
@@ -76,7 +77,7 @@ def draw_config(choices: Choices) -> StreamConfig:
         min_writers=choices.pick((1, 1, 2)),
         mark_interval_ms=choices.pick((0, 0, 40, None)),
         late_writers=choices.pick((LateWriters.HOLD, LateWriters.SKIP)),
-        max_ahead_ms=choices.pick((None, 500)),
+        max_ahead_ms=choices.pick((None, AHEAD_MS)),
         idle_lag_ms=choices.pick((10, 0)),
         clock_skew_ms=choices.pick((0, 5)) if ingestion else 0,
         forget_after_ms=choices.pick((1_000_000, 100, 0)),
@@ -182,9 +183,9 @@ class Pair:
             stored = known.time(key) if known is not None and key in known.phase else None
             last = self.naive.last_time(key)
             near = [time for time in (stored, last) if time is not None] or [START_MS]
-            if self.ingestion:
-                near = [self.naive.clock]
-            times[key] = self.choices.pick(near) + self.choices.pick((3, 0, 12, 40, -1, -15, 400))
+            beside = self.choices.pick((3, 0, 12, 40, -1, -15, 400, AHEAD_MS + self.choices.pick((0, 1))))
+            from_clock = self.ingestion or beside >= AHEAD_MS
+            times[key] = (max(self.now, self.naive.clock) if from_clock else self.choices.pick(near)) + beside
         position = {}
         for segment in self.log.pieces:
             stored_offset = known.offset(segment) if known is not None else 0
