@@ -274,7 +274,7 @@ EACH_WAY = [*((names, "attach") for names in TOGETHER), (("full_outer", "left_se
 
 
 def test_no_row_is_lost_where_batches_have_one_side(scene: Callable[[str], Scene]) -> None:
-    names = ("inner", "full_outer", "unique")
+    names = ("full_outer", "unique")
     told = scene("attach")
     assert told.tell(names, SHORT_STORY) == told.truth(names)
 
