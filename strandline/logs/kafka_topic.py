@@ -119,6 +119,21 @@ class Topic:
         """
         return self._offsets(OffsetSpec.latest(), partitions, committed=committed)
 
+    def known_ends(self, partitions: Iterable[int]) -> tuple[Position, str]:
+        """The ends with `committed` of those of these partitions that say it now, and why another one does not. It asks
+        once."""
+        self._origin.check()
+        asked = {TopicPartition(self.name, number): OffsetSpec.latest() for number in partitions}
+        level, timeout_s = IsolationLevel.READ_COMMITTED, KAFKA_ATTEMPT_MS / 1000
+        found: Position = {}
+        why = ""
+        for each, future in self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s).items():
+            try:
+                found |= _checked({str(each.partition): future.result().offset})
+            except KafkaException as error:
+                why = f"partition {each.partition}: {error.args[0].str()}"
+        return found, why
+
     def ends_for_notes(self, hidden_until: Mapping[str, float] | None = None) -> Position:
         """The ends, for a position that is to lie above events that nobody knows to be acknowledged.
 

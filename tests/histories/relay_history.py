@@ -229,9 +229,9 @@ class ModelTopic:
     def partitions(self) -> list[int]:
         return list(range(len(self.group.records)))
 
-    def ends(self, *, committed: bool, partitions: Iterable[int]) -> Position:
+    def known_ends(self, partitions: Iterable[int]) -> tuple[Position, str]:
         self.gate.wait("ends of notes")
-        return {str(each): len(self.group.records[each]) for each in partitions}
+        return {str(each): len(self.group.records[each]) for each in partitions}, ""
 
 
 class ModelKafka:

@@ -6,7 +6,7 @@ A relay that hangs is given up when it has not consumed for a second, as one is 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, Final, cast
@@ -114,9 +114,9 @@ class SteppedTopic(Topic):
         super().__init__(name, settings)
         self.gate = gate
 
-    def ends(self, **more: Any) -> Position:
+    def known_ends(self, partitions: Iterable[int]) -> tuple[Position, str]:
         self.gate.wait("ends of notes")
-        return super().ends(**more)
+        return super().known_ends(partitions)
 
 
 class Stepped:

@@ -286,6 +286,30 @@ def test_it_goes_on_where_the_controller_was_away(site: Site, tmp_path: Path) ->
     again.stop()
 
 
+def test_a_relay_that_starts_while_a_partition_has_no_leader_notes_what_the_others_say(
+    three_brokers: Kafka, connection: Connection, tmp_path: Path
+) -> None:
+    site = Site(three_brokers, connection, tmp_path)
+    three_brokers.recreate_topic(site.notes, 3, copies=1)
+    dead = three_brokers.leader(site.notes, 0)
+    three_brokers.kill(dead)
+    try:
+        while three_brokers.leader(site.notes, 0) >= 0:
+            time.sleep(0.05)
+        site.start()
+        alive = Producer({**three_brokers.client, "acks": "all"})
+        alive.produce(site.notes, json.dumps({"stream": site.stream, "writer": "w", "time": 5}).encode(), partition=1)
+        assert alive.flush(PATIENCE_S) == 0
+        site.until(lambda writers: "w" in writers and writers["w"]["times"] == {"": 5})
+        site.until(lambda _: "its notes wait for partition 0: " in site.said())
+    finally:
+        three_brokers.start(dead)
+    alive.produce(site.notes, json.dumps({"stream": site.stream, "writer": "v", "time": 5}).encode(), partition=0)
+    assert alive.flush(PATIENCE_S) == 0
+    site.until(lambda writers: "v" in writers)
+    site.end()
+
+
 def test_its_counts_and_its_lag_are_prometheus_metrics(site: Site) -> None:
     (port,) = free_ports(1)
     site.start("--metrics", f"127.0.0.1:{port}")

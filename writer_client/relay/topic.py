@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 
 from strandline.logs.errors import LogUnavailable
 from strandline.logs.kafka_topic import KAFKA_SOCKET_MS, QUIET, Settings, Topic, client_of, connecting
+from strandline.paced_log import PacedLog, Waiting
 
 TAKEN_RECORDS: Final = 1_000  # at a time
 TAKEN_WITHIN_S: Final = 0.1
@@ -62,6 +63,7 @@ class NotesTopic:
         # By partition that was not yet read to where it ended when it was assigned, that end; None until it is asked.
         self._unread: dict[int, int | None] = {}
         self._gone: set[int] = set()
+        self._waiting = Waiting(PacedLog("strandline"))
         self._topic = topic
         self._topic.partitions()
         self._consumer = consumer
@@ -69,11 +71,7 @@ class NotesTopic:
 
     def take(self) -> list[Record]:
         """The next records, as soon as there are some. Raises LogUnavailable for what will not end by itself."""
-        asked = [partition for partition, end in self._unread.items() if end is None]
-        if asked:
-            self._unread.update(
-                (int(each), end) for each, end in self._topic.ends(committed=True, partitions=asked).items()
-            )
+        self._ask_ends()
         taken = []
         for message in self._consumer.consume(TAKEN_RECORDS, TAKEN_WITHIN_S):
             partition, offset = message.partition(), message.offset()
@@ -122,6 +120,16 @@ class NotesTopic:
     def close(self) -> None:
         """Leaves the group, so that others take over at once."""
         self._consumer.close()
+
+    def _ask_ends(self) -> None:
+        """Asks for ends that are not known. What a partition without a leader says waits for it; the others go on."""
+        asked = [partition for partition, end in self._unread.items() if end is None]
+        found, why = self._topic.known_ends(asked) if asked else ({}, "")
+        self._unread.update((int(each), end) for each, end in found.items())
+        if why:
+            self._waiting.goes_on(f"{self._topic.path}: its notes wait for {why}")
+        else:
+            self._waiting.ends(f"{self._topic.path}: no partition's notes wait any more")
 
     def _come(self, partition: int, position: int) -> None:
         """A partition was read up to there. Where records come all the time, nothing else says that it was read to its
